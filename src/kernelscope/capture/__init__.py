@@ -1,0 +1,1 @@
+"""Front ends that make a program out of what PyTorch compiles."""

@@ -1,0 +1,92 @@
+"""The C++ compiler: which one, what it is, where PyTorch's and Python's headers are, and running it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from kernelscope.errors import BuildError
+
+_TAIL_BYTES = 2048
+INSTALL_HINT = "apt-get install -y g++ python3-dev"
+
+
+def find_compiler(cxx: str) -> str:
+    """The compiler's path.
+
+    Args:
+        cxx: The user's choice; empty for ``$CXX``, then g++, then clang++.
+
+    Raises:
+        BuildError: there is none.
+    """
+    for name in (cxx, os.environ.get("CXX", ""), "g++", "clang++"):
+        found = shutil.which(name) if name else None
+        if found:
+            return found
+        if name and name == cxx:
+            raise BuildError(f"there is no C++ compiler {cxx!r}", hint=f"unset KERNELSCOPE_CXX, or {INSTALL_HINT}")
+    raise BuildError("there is no C++ compiler on this machine", hint=INSTALL_HINT)
+
+
+@functools.cache
+def identity(compiler: str) -> str:
+    """The compiler's own words about its version."""
+    done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
+    return done.stdout.split("\n", 1)[0]
+
+
+@functools.cache
+def include_flags() -> tuple[str, ...]:
+    """Where PyTorch's headers are; as system headers, so that their warnings stay out of the way."""
+    root = Path(torch.__file__).parent / "include"
+    return tuple(f"-isystem{path}" for path in (root, root / "torch" / "csrc" / "api" / "include"))
+
+
+@functools.cache
+def library_flags() -> tuple[str, ...]:
+    """Where PyTorch's libraries are, at link time and at run time."""
+    root = Path(torch.__file__).parent / "lib"
+    return (f"-L{root}", f"-Wl,-rpath,{root}")
+
+
+@functools.cache
+def python_include() -> str:
+    """The flag for Python's headers.
+
+    Raises:
+        BuildError: they are not installed.
+    """
+    include = Path(sysconfig.get_path("include"))
+    if not (include / "Python.h").exists():
+        raise BuildError(f"Python's headers are not installed ({include}/Python.h)", hint=INSTALL_HINT)
+    return f"-I{include}"
+
+
+def run(command: Sequence[str], *, kept: Path) -> None:
+    """Runs a compiler.
+
+    Raises:
+        BuildError: it failed; its text has the command, the end of its output, and the file that was compiled.
+    """
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False
+        )
+    except OSError as error:
+        raise BuildError(f"cannot run {command[0]}: {error}", hint=INSTALL_HINT) from error
+    if done.returncode != 0:
+        tail = done.stdout[-_TAIL_BYTES:].decode(errors="replace").strip()
+        raise BuildError(
+            f"the C++ compiler failed with exit code {done.returncode}\n{tail}",
+            where=str(kept),
+            hint=f"the command was: {shlex.join(command)}",
+        )

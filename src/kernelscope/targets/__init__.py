@@ -1,0 +1,1 @@
+"""Targets: each turns the lines of a program into code, or runs them."""

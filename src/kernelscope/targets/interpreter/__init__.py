@@ -1,0 +1,1 @@
+"""The interpreter: runs lines one by one; the reference for all targets."""

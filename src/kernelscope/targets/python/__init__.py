@@ -1,0 +1,1 @@
+"""The Python target: a readable module."""
