@@ -58,7 +58,7 @@ class Program(ir.Program):
         return print_program(self.plain())
 
 
-class _Captured(Exception):  # noqa: N818
+class _Captured(Exception):
     """Stops the call that was made only to compile."""
 
 
@@ -106,7 +106,9 @@ def capture(model: Callable[..., Any], *inputs: Any, dynamic: bool | None = Fals
     with torch.no_grad():
         programs = _capture(model, inputs, dynamic)
     if not programs:
-        raise KernelscopeError("the model computes nothing: it has no host program", hint="capture a model with operators")
+        raise KernelscopeError(
+            "the model computes nothing: it has no host program", hint="capture a model with operators"
+        )
     return programs[-1]
 
 

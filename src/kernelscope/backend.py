@@ -20,8 +20,9 @@ from kernelscope.errors import OptionError, UnsupportedError
 from kernelscope.ir.program import Program
 from kernelscope.ir.serialize import to_json
 from kernelscope.passes.pipeline import run_passes
+from kernelscope.runtime.native_module import start_hostcalls
 from kernelscope.targets import registry
-from kernelscope.version import __version__
+from kernelscope.version import fingerprint
 
 log = logging.getLogger("kernelscope.compile")
 
@@ -75,6 +76,7 @@ def kernelscope_backend(
     """
     from kernelscope.capture.inductor.compile import compile_graph, inductor_settings
 
+    start_hostcalls()
     given = dict(options or {})
     settings = _settings({name: given.pop(name) for name in _OWN_OPTIONS if name in given})
     target = registry.target(settings.target)
@@ -87,7 +89,7 @@ def kernelscope_backend(
         graph,
         example_inputs,
         settings=inductor_settings(given, mode, None),
-        key=json.dumps([__version__, settings.target, settings.verify]),
+        key=json.dumps([fingerprint(), settings.target, settings.verify]),
         finish=finish,
         on_unsupported=lambda error: _fall_back(error, settings.on_unsupported),
     )
@@ -102,9 +104,7 @@ def _settings(own: Mapping[str, Any]) -> config.Config:
     return settings
 
 
-def _finish(
-    program: Program, target: registry.Target, settings: config.Config, observers: Sequence[Observer]
-) -> str:
+def _finish(program: Program, target: registry.Target, settings: config.Config, observers: Sequence[Observer]) -> str:
     start = time.perf_counter_ns()
     planned = run_passes(program, verify_level=settings.verify)
     middle = time.perf_counter_ns()

@@ -47,9 +47,7 @@ class Config:
         choices=("0", "1", "2", "3"),
         default=1,
     )
-    cache_dir: Path = _setting(
-        "KERNELSCOPE_CACHE_DIR", "Where built kernels are kept.", default_factory=_cache_home
-    )
+    cache_dir: Path = _setting("KERNELSCOPE_CACHE_DIR", "Where built kernels are kept.", default_factory=_cache_home)
     compile_jobs: int = _setting(
         "KERNELSCOPE_COMPILE_JOBS",
         "Compilers that run at a time in one process.",

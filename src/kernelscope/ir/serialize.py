@@ -36,18 +36,14 @@ _CLASSES: dict[str, type[Any]] = {
 }
 _FIELDS = {name: tuple(field.name for field in dataclasses.fields(kind)) for name, kind in _CLASSES.items()}
 _DEFAULTS = {
-    name: {
-        field.name: field.default
-        for field in dataclasses.fields(kind)
-        if field.default is not dataclasses.MISSING
-    }
+    name: {field.name: field.default for field in dataclasses.fields(kind) if field.default is not dataclasses.MISSING}
     for name, kind in _CLASSES.items()
 }
 
 
 def to_json(source: Program) -> str:
     """The program as the text of its file."""
-    document = {"format": FORMAT, "version": VERSION, "program": _encode(source)}
+    document = {"format": FORMAT, "version": VERSION, "program": encode(source)}
     return json.dumps(document, separators=(",", ":"), allow_nan=False)
 
 
@@ -75,7 +71,7 @@ def from_json(text: str) -> Program:
 
 def _program(document: dict[str, Any]) -> Program:
     try:
-        decoded = _decode(document["program"])
+        decoded = decode(document["program"])
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, ProgramTextError) as error:
         raise ProgramFileError(f"damaged program file: {type(error).__name__}: {error}") from error
     if not isinstance(decoded, Program):
@@ -115,13 +111,15 @@ def load(path: str | PathLike[str]) -> Program:
 # --- codec -----------------------------------------------------------------------------------------------------
 
 
-def _encode(value: Any) -> Any:
+def encode(value: Any) -> Any:
+    """A record or value as data for JSON."""
+    """A record or value as JSON-ready data."""
     if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, int):
         return int(value)
     if isinstance(value, tuple):
-        return [_encode(item) for item in value]
+        return [encode(item) for item in value]
     name = type(value).__name__
     if name in _CLASSES and type(value) is _CLASSES[name]:
         return _encode_record(name, value)
@@ -136,7 +134,7 @@ def _encode_record(name: str, value: Any) -> Any:
     for field in _FIELDS[name]:
         item = getattr(value, field)
         if field not in defaults or type(item) is not type(defaults[field]) or item != defaults[field]:
-            record[field] = _encode(item)
+            record[field] = encode(item)
     return record
 
 
@@ -175,9 +173,10 @@ _LEAVES: dict[str, Any] = {
 }
 
 
-def _decode(value: Any) -> Any:
+def decode(value: Any) -> Any:
+    """The record or value that ``encode`` gave the data of."""
     if isinstance(value, list):
-        return tuple([_decode(item) for item in value])
+        return tuple([decode(item) for item in value])
     if not isinstance(value, dict):
         return value
     name = value["$"]
@@ -185,7 +184,7 @@ def _decode(value: Any) -> Any:
     if leaf is not None:
         return leaf(value["v"])
     kind = _CLASSES[name]
-    return kind(**{field: _decode(item) for field, item in value.items() if field != "$"})
+    return kind(**{field: decode(item) for field, item in value.items() if field != "$"})
 
 
 assert all(kind.__name__ in _CLASSES for kind in LINE_KINDS)

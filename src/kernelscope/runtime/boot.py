@@ -34,9 +34,7 @@ class KernelSet:
         """Starts the build (or finds it in the cache) without waiting; None without kernels."""
         if not self.sources:
             return None
-        return start_build(
-            self.sources, isa=self.isa, compile_flags=self.compile_flags, link_flags=self.link_flags
-        )
+        return start_build(self.sources, isa=self.isa, compile_flags=self.compile_flags, link_flags=self.link_flags)
 
 
 def pack(kernels: KernelSet, **texts: str) -> str:

@@ -7,7 +7,6 @@ again by the content of everything that went into it.
 from __future__ import annotations
 
 import importlib.machinery
-import importlib.util
 import os
 import sys
 import tempfile
@@ -25,14 +24,14 @@ import torch
 from kernelscope import config
 from kernelscope.runtime import cache, compiler, precompiled
 from kernelscope.runtime.cpp_units import CppSource, binding, units
+from kernelscope.runtime.native_module import NATIVE, load_extension
 
 __all__ = ["CppSource", "KernelLibrary", "PendingLibrary", "start_build"]
 
 KernelLibrary = ModuleType
 """A loaded library: one function per kernel, by its name, with one argument per C parameter."""
 
-_NATIVE = Path(__file__).parent / "native"
-_BINDING_HEADER = _NATIVE / "kernel_binding.h"
+_BINDING_HEADER = NATIVE / "kernel_binding.h"
 _SHOW_PROGRESS_AFTER_S = 1.0
 
 
@@ -158,7 +157,7 @@ def _compile(recipe: _Recipe, library: Path) -> None:
         commands.append(([recipe.compiler, *flags, "-c", str(source), "-o", str(target)], source, target))
     source, target = work / "binding.cpp", work / "binding.o"
     source.write_text(binding(recipe.sources, recipe.module))
-    light = ("-std=c++17", "-O1", "-fPIC", f"-I{_NATIVE}", compiler.python_include())
+    light = ("-std=c++17", "-O1", "-fPIC", f"-I{NATIVE}", compiler.python_include())
     commands.append(([recipe.compiler, *light, "-c", str(source), "-o", str(target)], source, target))
     with ThreadPoolExecutor(max_workers=max(1, recipe.settings.compile_jobs)) as pool:
         list(pool.map(lambda job: compiler.run(job[0], kept=job[1]), commands))
@@ -174,11 +173,7 @@ def _compile(recipe: _Recipe, library: Path) -> None:
 
 
 def _load(name: str, path: Path) -> KernelLibrary:
-    loader = importlib.machinery.ExtensionFileLoader(name, str(path))
-    spec = importlib.util.spec_from_loader(name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
+    module = load_extension(name, path)
     set_pointer: Callable[[int], None] = module._set_data_pointer
     set_pointer(int(torch._C._dynamo.guards._torchinductor_pyobject_tensor_data_ptr))  # type: ignore[attr-defined]
     return module

@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._C._dynamo import guards as _guards
 
 from kernelscope.errors import CallError, UnsupportedError
+from kernelscope.runtime.native_module import hostcalls
 from kernelscope.runtime.scopes import enter_device, enter_stream, exit_device, exit_stream
+
+_guards: Any = torch._C._dynamo.guards
 
 empty_strided_cpu: Callable[..., torch.Tensor] = _guards._empty_strided_cpu
 """``empty_strided_cpu(size, stride, dtype)``: an uninitialised CPU tensor."""
@@ -39,12 +41,17 @@ _BINDINGS: dict[str, Callable[..., Any]] = {
 }
 
 
+_NATIVE = {"aten.mm.out": "mm_out", "aten.bmm.out": "bmm_out", "aten.addmm.out": "addmm_out"}
+
+
 def operator(name: str) -> Callable[..., Any]:
     """The operator of a qualified overload name such as ``aten.mm.out``.
 
     Raises:
         UnsupportedError: no such operator is registered in this process.
     """
+    if name in _NATIVE and (native := hostcalls()) is not None:
+        return native.operator_call(_NATIVE[name], _BINDINGS[name])  # type: ignore[no-any-return]
     if name in _BINDINGS:
         return _BINDINGS[name]
     found: Any = torch.ops
@@ -58,12 +65,31 @@ def operator(name: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def check_inputs(args: Sequence[Any], inputs: Sequence[tuple[Any, ...]]) -> None:
-    """Checks the tensor inputs of a program against their types.
+def input_checker(count: int, inputs: tuple[tuple[Any, ...], ...]) -> Callable[[list[Any]], None]:
+    """A function that checks the flat list of a program's inputs, and raises ``CallError`` if one does not fit.
 
     Args:
-        args: The flat list of inputs.
+        count: How many inputs the program has.
         inputs: ``(position, name, dtype, device, size, stride)`` of each tensor; None in a size is not checked.
+    """
+
+    def check(args: list[Any]) -> None:
+        if len(args) != count:
+            raise CallError(f"the program takes {count} inputs, got {len(args)}", hint="pass its flat list of inputs")
+        check_inputs(args, inputs)
+
+    native = hostcalls()
+    if native is None:
+        return check
+    exemplars = tuple(
+        (position, torch.empty(0, dtype=dtype, device=device), size, stride)
+        for position, _, dtype, device, size, stride in inputs
+    )
+    return native.input_checker(exemplars, check)  # type: ignore[no-any-return]
+
+
+def check_inputs(args: Sequence[Any], inputs: Sequence[tuple[Any, ...]]) -> None:
+    """Checks the tensor inputs of a program against their types, as ``input_checker`` describes.
 
     Raises:
         CallError: one does not fit; its text says which and how.
@@ -71,7 +97,8 @@ def check_inputs(args: Sequence[Any], inputs: Sequence[tuple[Any, ...]]) -> None
     for position, name, dtype, device, size, stride in inputs:
         tensor = args[position]
         if (
-            tensor.dtype is not dtype
+            not isinstance(tensor, torch.Tensor)
+            or tensor.dtype is not dtype
             or not _fits(size, tensor.shape)
             or (tensor.numel() and not _strides_fit(size, stride, tensor))
             or tensor.device.type != device.partition(":")[0]
@@ -178,6 +205,7 @@ __all__ = [
     "enter_stream",
     "exit_device",
     "exit_stream",
+    "input_checker",
     "operator",
     "reinterpret_tensor",
     "select_index",

@@ -13,7 +13,10 @@ class DeviceScopes:
     def __init__(self, device: torch.device, num_streams: int) -> None:
         self.device = torch.get_device_module(device).device(device)
         self.module = torch.get_device_module(device)
-        self.streams = [self.module.current_stream(device), *(self.module.Stream(device) for _ in range(num_streams - 1))]
+        self.streams = [
+            self.module.current_stream(device),
+            *(self.module.Stream(device) for _ in range(num_streams - 1)),
+        ]
         self.open: list[Any] = []
 
 

@@ -93,7 +93,8 @@ def compile_graph(
             return compile_fx_inner(*args, **kwargs)
 
     with no_vector_probes(), config.patch(_patches(key)):
-        return compile_fx(graph, inputs, inner_compile=inner, config_patches=dict(settings))
+        compiled: Callable[..., Any] = compile_fx(graph, inputs, inner_compile=inner, config_patches=dict(settings))
+    return compiled
 
 
 @contextlib.contextmanager

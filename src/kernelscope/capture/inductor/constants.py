@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 
@@ -45,7 +46,7 @@ def _type(name: str, tensor: torch.Tensor) -> TensorType:
 def _storage(name: str, tensor: torch.Tensor) -> Storage:
     if isinstance(tensor, torch._subclasses.FakeTensor):
         raise UnsupportedError(f"constant {name} has no data")
-    raw = tensor.detach().untyped_storage().cpu()
+    raw: Any = tensor.detach().cpu().untyped_storage()
     data = bytes(raw.tolist()) if raw.nbytes() < 64 else _bytes(raw)
     return Storage(key=hashlib.sha256(data).hexdigest()[:16], nbytes=len(data), data=data)
 

@@ -10,11 +10,13 @@ import ast
 from typing import Any
 
 import sympy
-from torch.utils._sympy.functions import CeilDiv, FloorDiv, Max, Min, Where
+from torch.utils._sympy import functions
 
 from kernelscope.errors import UnsupportedError
 from kernelscope.ir.expr import canonical, symbol
 from kernelscope.ir.kernels import Grid, GridKind
+
+_f: Any = functions
 
 _KINDS: dict[str, GridKind] = {
     "Grid1D": "grid_1d",
@@ -74,11 +76,11 @@ def _read(node: ast.expr, names: dict[str, sympy.Basic]) -> Any:
             op=ast.USub(),
             operand=ast.BinOp(left=left, op=ast.FloorDiv(), right=ast.UnaryOp(op=ast.USub(), operand=right)),
         ):
-            return CeilDiv(read(left), read(right))
+            return _f.CeilDiv(read(left), read(right))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -read(operand)
         case ast.BinOp(left=left, op=ast.FloorDiv(), right=right):
-            return FloorDiv(read(left), read(right))
+            return _f.FloorDiv(read(left), read(right))
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             return read(left) + read(right)
         case ast.BinOp(left=left, op=ast.Sub(), right=right):
@@ -86,10 +88,10 @@ def _read(node: ast.expr, names: dict[str, sympy.Basic]) -> Any:
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             return read(left) * read(right)
         case ast.IfExp(test=ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]), body=body, orelse=orelse):
-            return Where(sympy.Eq(read(left), read(right)), read(body), read(orelse))
+            return _f.Where(sympy.Eq(read(left), read(right)), read(body), read(orelse))
         case ast.Call(func=ast.Name(id="max"), args=args):
-            return Max(*(read(arg) for arg in args))
+            return _f.Max(*(read(arg) for arg in args))
         case ast.Call(func=ast.Name(id="min"), args=args):
-            return Min(*(read(arg) for arg in args))
+            return _f.Min(*(read(arg) for arg in args))
         case _:
             raise UnsupportedError(f"launch grid of an unknown form: {ast.unparse(node)}")

@@ -17,16 +17,16 @@ _SIGNATURE = re.compile(r'extern\s+"C"\s+(?:__attribute__\s*\(\(.*?\)\)\s*)?void
 _PARAM = re.compile(r"^(?P<ctype>.*?[\s*&])(?P<name>\w+)$", re.DOTALL)
 
 
-def shell_call(body: str) -> tuple[str, list[ast.expr], dict[str, ast.expr]]:
-    """Takes ``async_compile.kind(args...)`` apart: the kind, its arguments and keywords.
+def shell_call(body: str) -> tuple[str, list[ast.expr]]:
+    """Takes ``async_compile.kind(args...)`` apart: the kind and its positional arguments.
 
     Raises:
         UnsupportedError: the text is no such call.
     """
     call = ast.parse(body.strip(), mode="eval").body
     match call:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="async_compile"), attr=kind), args=args, keywords=keywords):
-            return kind, args, {keyword.arg or "": keyword.value for keyword in keywords}
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="async_compile"), attr=kind), args=args):
+            return kind, args
         case _:
             raise UnsupportedError(f"kernel definition of an unknown form: {body[:120]!r}")
 

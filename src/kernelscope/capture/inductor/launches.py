@@ -47,7 +47,7 @@ class KernelEntries(Recording):
         cpp_definition: str | None = None,
     ) -> None:
         """Records a kernel's text as a kernel record."""
-        kind, args, keywords = shell_call(kernel_body)
+        kind, args = shell_call(kernel_body)
         if kind == "cpp_pybinding":
             kernel: Kernel = cpp_kernel(kernel_name, string_constants(args)[1])
         elif kind == "triton":
@@ -78,9 +78,7 @@ class KernelEntries(Recording):
         """Records a Triton kernel that the user wrote; its grid becomes part of the kernel's record."""
         if epilogue_fusion is not None:
             raise UnsupportedError(f"epilogue fused into user kernel {kernel.__name__}", where=self._where())
-        record, host_sizes = user_triton_kernel(
-            kernel, configs, kwargs, restore_value_args, reset_to_zero_args, grids
-        )
+        record, host_sizes = user_triton_kernel(kernel, configs, kwargs, restore_value_args, reset_to_zero_args, grids)
         key = (id(kernel.fn), dataclasses.replace(record, name=""))
         if key not in self.user_defined_kernel_cache:
             name = f"{record.name}_{len(self.user_defined_kernel_cache)}"
@@ -166,6 +164,3 @@ class KernelEntries(Recording):
 
     def write_kernel_context_guard_end(self) -> None:
         """Drops the compiler's profiling scopes."""
-
-
-

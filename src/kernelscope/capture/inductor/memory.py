@@ -101,9 +101,7 @@ class MemoryEntries(Recording):
     def can_reuse(self, input_buffer: Any, output_buffer: Any = None) -> bool:
         """Whether a buffer's storage may be taken over when it ends."""
         name = input_buffer.get_name()
-        given = name in V.graph.graph_inputs and not isinstance(
-            V.graph.graph_inputs_original[name], ir.DonatedBuffer
-        )
+        given = name in V.graph.graph_inputs and not isinstance(V.graph.graph_inputs_original[name], ir.DonatedBuffer)
         return not (
             given
             or name in V.graph.removed_buffers

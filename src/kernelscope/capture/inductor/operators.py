@@ -36,14 +36,15 @@ def operator_of(node: Any) -> str:
         UnsupportedError: the node calls a Python function that is no registered operator.
     """
     overload = node.op_overload
-    if isinstance(overload, (torch._ops.OpOverload)):
+    if isinstance(overload, torch._ops.OpOverload):
         return str(overload)
     if isinstance(overload, torch._ops.HigherOrderOperator):
-        return f"higher_order.{overload.name()}"
+        return f"higher_order.{overload._name}"
     name = node.get_kernel_name()
     if name in _LIBRARY_CALLS:
         return _LIBRARY_CALLS[name]
-    packet, path = torch.ops, name.removeprefix("torch.ops.").removeprefix("inductor_ops.")
+    packet: Any = torch.ops
+    path = name.removeprefix("torch.ops.").removeprefix("inductor_ops.")
     if name.startswith("inductor_ops."):
         path = f"inductor.{path}"
     for part in path.split("."):

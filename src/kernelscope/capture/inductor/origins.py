@@ -36,7 +36,7 @@ def operator_name(target: Any) -> str:
     if isinstance(target, (torch._ops.OpOverload, str)):
         return str(target)
     if isinstance(target, torch._ops.HigherOrderOperator):
-        return f"higher_order.{target.name()}"
+        return f"higher_order.{target._name}"
     module = getattr(target, "__module__", "") or ""
     return f"{module}.{getattr(target, '__name__', type(target).__name__)}".lstrip(".")
 

@@ -83,9 +83,11 @@ class Recorder(MemoryEntries, KernelEntries, OperatorEntries, SymbolEntries, Con
 
     def _program(self, main: Function, is_inference: bool) -> Program:
         graph = self._graph
-        phase = "backward" if graph.is_backward else "inference" if is_inference else "forward"
+        phase: Any = "backward" if graph.is_backward else "inference" if is_inference else "forward"
         recorded = (*main.lines, *(line for function in self._functions.values() for line in function.lines))
-        compiled = any(isinstance(line, l.KernelDefinitionLine) and isinstance(line.kernel, CppKernel) for line in recorded)
+        compiled = any(
+            isinstance(line, l.KernelDefinitionLine) and isinstance(line.kernel, CppKernel) for line in recorded
+        )
         stored, storages = constants.record(graph.constants, recorded)
         return Program(
             name=f"{phase}_{graph.graph_id or 0}",
@@ -124,5 +126,3 @@ class Recorder(MemoryEntries, KernelEntries, OperatorEntries, SymbolEntries, Con
 
 def _bound(value: Any) -> int | None:
     return int(value) if isinstance(value, sympy.Integer) and abs(int(value)) < 2**62 else None
-
-

@@ -145,9 +145,7 @@ class SymbolEntries(Recording):
         """Records how unbacked symbols are read off an operator's result."""
         resolved = resolve_unbacked_bindings(V.graph.sizevars.shape_env, bindings)
         for sym, keypath in (resolved or {}).items():
-            self.record(
-                UnbackedSymbolDefsLine(symbol=symbol(str(sym)), source=output_name, path=_path(tuple(keypath)))
-            )
+            self.record(UnbackedSymbolDefsLine(symbol=symbol(str(sym)), source=output_name, path=_path(tuple(keypath))))
 
     def record_assertion(self, condition: Any, message: str) -> None:
         """Records a run-time assertion on symbols, unsimplified."""

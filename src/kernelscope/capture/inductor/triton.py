@@ -72,7 +72,7 @@ def _load(entry: str, source: str) -> Any:
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     namespace: dict[str, Any] = {"__file__": filename, "__name__": f"kernelscope_triton_{entry}"}
     # Loading must work on a machine without the device: nothing is launched here.
-    with mock.patch.object(triton_helpers, "set_driver_to_gpu", lambda: None):
+    with mock.patch.object(triton_helpers, "set_driver_to_gpu", return_value=None):
         exec(compile(source, filename, "exec"), namespace)
     return namespace[entry]
 
@@ -220,9 +220,7 @@ def _grid_symbols(grids: Sequence[Sequence[Any]]) -> list[sympy.Symbol]:
 
 def _user_grid(grids: Sequence[Sequence[Any]], host: Sequence[sympy.Symbol]) -> Grid:
     renamed = {symbol(str(sym)): symbol(f"grid_{sym}") for sym in host}
-    dims = tuple(
-        tuple(canonical(dim).xreplace(renamed) for dim in (*grid, *([1] * (3 - len(grid))))) for grid in grids
-    )
+    dims = tuple(tuple(canonical(dim).xreplace(renamed) for dim in (*grid, *([1] * (3 - len(grid))))) for grid in grids)
     return Grid(kind="user", dims=dims)
 
 

@@ -109,10 +109,8 @@ def _scalar_or_expr(expr: sympy.Basic) -> Value:
 
 def _number(value: Any) -> Value:
     # Subclasses of int and float (enumerations, numpy scalars) become plain numbers.
-    for kind in (bool, int, float, complex, str):
-        if isinstance(value, kind):
-            return Scalar(kind(value))
-    raise AssertionError(value)
+    kinds: tuple[type[Any], ...] = (bool, int, float, complex, str)
+    return Scalar(next(kind(value) for kind in kinds if isinstance(value, kind)))
 
 
 def _reinterpreted(view: ir.ReinterpretView) -> TensorValue:

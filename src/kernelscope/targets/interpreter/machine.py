@@ -125,7 +125,9 @@ class Machine:
         match line:
             case l.BindSymbolLine():
                 source = env[line.source]
-                env[str(line.symbol)] = source if line.attribute == "value" else getattr(source, line.attribute)(line.dim)
+                env[str(line.symbol)] = (
+                    source if line.attribute == "value" else getattr(source, line.attribute)(line.dim)
+                )
             case l.SymbolicCallArgLine():
                 env[str(line.symbol)] = number(line.expr, env)
             case l.DynamicScalarLine():
@@ -192,9 +194,7 @@ def _allocate(line: l.AllocateLine, env: Mapping[str, Any]) -> torch.Tensor:
     layout = line.type
     size, stride = shape(layout.size, env), shape(layout.stride, env)
     allocated = size if line.allocation_size is None else shape(line.allocation_size, env)
-    tensor = torch.empty_strided(
-        allocated, stride, dtype=layout.dtype, device=layout.device, pin_memory=line.pinned
-    )
+    tensor = torch.empty_strided(allocated, stride, dtype=layout.dtype, device=layout.device, pin_memory=line.pinned)
     return tensor if allocated == size else host.reinterpret_tensor(tensor, size, stride, 0)
 
 

@@ -15,7 +15,7 @@ from kernelscope.ir import lines as l
 from kernelscope.ir.dataflow import defines
 from kernelscope.ir.expr import python_expr
 from kernelscope.ir.program import Function, Program, TensorInput
-from kernelscope.ir.values import SymExpr, TensorType, Value
+from kernelscope.ir.values import Scalar, SymExpr, TensorType, Value
 from kernelscope.targets.python import header
 from kernelscope.targets.python.literals import device, dims, dtype, identifier, operator_alias, tensor, value, values
 from kernelscope.targets.writer import Writer
@@ -56,7 +56,7 @@ class PythonEmitter:
 
     def _unpack(self, function: Function) -> None:
         if function is self.program.main and any(isinstance(entry, TensorInput) for entry in function.inputs):
-            self.out.line("check_inputs(args, INPUTS)")
+            self.out.line("check_inputs(args)")
         names = [identifier(entry.name) for entry in function.inputs]
         if names:
             self.out.line(f"{', '.join(names)}{',' if len(names) == 1 else ''} = args")
@@ -82,7 +82,7 @@ class PythonEmitter:
                 self.out.line(f"{identifier(line.kernel)}({values(line.args)})")
             case l.ExternKernelLine():
                 self._comment(line)
-                self.out.line(self._call(line.op, line.args, (*line.kwargs, ("out", line.out))))
+                self.out.line(self._call(line.op, line.args, (*_needed(line), ("out", line.out))))
             case l.ExternKernelAllocLine() | l.CollectiveLine():
                 self._comment(line)
                 result = "" if line.result is None else f"{identifier(line.result)} = "
@@ -241,6 +241,13 @@ class PythonEmitter:
                 self.out.line(f"{identifier(line.result)} = {self._invoke(function, line.operands)}")
 
 
+def _needed(line: l.ExternKernelLine) -> l.Kwargs:
+    """The keywords of a call without the factors of ``addmm`` that are one, which are the operator's defaults."""
+    return tuple(
+        (name, operand) for name, operand in line.kwargs if not (name in ("alpha", "beta") and operand == Scalar(1))
+    )
+
+
 _STEPS: dict[str, Callable[[str, Any], str]] = {
     "index": lambda text, index: f"{text}[{index}]",
     "key": lambda text, key: f"{text}.{key}",
@@ -255,5 +262,3 @@ _STEPS: dict[str, Callable[[str, Any], str]] = {
 def emit_source(program: Program) -> Writer:
     """The program as Python source, with its source map."""
     return PythonEmitter(program).emit()
-
-

@@ -18,13 +18,13 @@ _HOST = (
     "align_input",
     "assert_alignment",
     "assert_size_stride",
-    "check_inputs",
     "divide_exactly",
     "empty_strided_cpu",
     "enter_device",
     "enter_stream",
     "exit_device",
     "exit_stream",
+    "input_checker",
     "operator",
     "reinterpret_tensor",
     "select_index",
@@ -63,13 +63,14 @@ def _write_inputs(out: Writer, program: Program) -> None:
     if not tensors:
         return
     out.line()
-    out.line("INPUTS = (  # position, name, dtype, device, size, stride; None is not checked here")
+    out.line(f"check_inputs = input_checker({len(program.main.inputs)}, (")
     with out.indent():
+        out.comment("position, name, dtype, device, size, stride; None is not checked here")
         for index, entry in tensors:
             layout = entry.type
             shape = f"{_checked(layout.size)}, {_checked(layout.stride)}"
             out.line(f"({index}, {entry.name!r}, {dtype(layout.dtype)}, {str(layout.device)!r}, {shape}),")
-    out.line(")")
+    out.line("))")
 
 
 def _checked(shape: tuple[Dim, ...]) -> str:
@@ -97,9 +98,7 @@ def _operators(program: Program) -> set[str]:
 def _dtypes(program: Program) -> set[str]:
     found: set[torch.dtype] = {entry.type.dtype for entry in program.main.inputs if isinstance(entry, TensorInput)}
     for value in _flat(_fields(program)):
-        if isinstance(value, (DTypeValue, TensorType)):
-            found.add(value.dtype)
-        elif isinstance(value, View) and value.dtype is not None:
+        if isinstance(value, (DTypeValue, TensorType)) or (isinstance(value, View) and value.dtype is not None):
             found.add(value.dtype)
     return {dtype(kind) for kind in found}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import keyword
 import math
 
-
 import torch
 from typing_extensions import assert_never
 

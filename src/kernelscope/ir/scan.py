@@ -1,0 +1,155 @@
+"""Reads words, names, numbers, strings and expressions off program text; says where it is when it cannot."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import sympy
+
+from kernelscope.errors import ProgramTextError
+from kernelscope.ir.expr import parse_expr
+
+_SPACE = re.compile(r"[ \t\n]*")
+_NAME = re.compile(r"[A-Za-z_][\w.]*(?:::[\w.]+)*")
+_INT = re.compile(r"-?\d+(?![\w.])")
+_NUMBER = re.compile(r"-?(?:inf|nan|\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_DEVICE = re.compile(r"[a-z]+(?::\d+)?")
+_CLOSERS = {"[": "]", "{": "}", "(": ")"}
+
+
+class Scanner:
+    """A position in program text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def fail(self, expected: str) -> ProgramTextError:
+        """The error that ``expected`` is not here."""
+        line = self.text.count("\n", 0, self.at) + 1
+        column = self.at - (self.text.rfind("\n", 0, self.at) + 1) + 1
+        found = self.text[self.at : self.at + 24].split("\n")[0] or "the end"
+        whole = self.text.split("\n")[line - 1] if self.text else ""
+        return ProgramTextError(
+            f"expected {expected}, found {found!r}",
+            where=f"line {line}, column {column}: {whole.strip()[:160]}",
+            hint="the text of a program is made by print_program; see docs/ir.md for its grammar",
+        )
+
+    def skip(self) -> None:
+        """Goes past white space."""
+        match = _SPACE.match(self.text, self.at)
+        assert match is not None
+        self.at = match.end()
+
+    def done(self) -> bool:
+        """Whether only white space is left."""
+        self.skip()
+        return self.at == len(self.text)
+
+    def peek(self, literal: str) -> bool:
+        """Whether ``literal`` comes next (as a whole word, if it is one)."""
+        self.skip()
+        if not self.text.startswith(literal, self.at):
+            return False
+        end = self.at + len(literal)
+        word = literal[-1].isalnum() or literal[-1] == "_"
+        return not (word and end < len(self.text) and (self.text[end].isalnum() or self.text[end] in "_."))
+
+    def take(self, literal: str) -> bool:
+        """Goes past ``literal`` if it comes next."""
+        if self.peek(literal):
+            self.at += len(literal)
+            return True
+        return False
+
+    def expect(self, literal: str) -> None:
+        """Goes past ``literal``.
+
+        Raises:
+            ProgramTextError: something else comes next.
+        """
+        if not self.take(literal):
+            raise self.fail(repr(literal))
+
+    def pattern(self, pattern: re.Pattern[str], expected: str) -> str:
+        """What a pattern matches here."""
+        self.skip()
+        match = pattern.match(self.text, self.at)
+        if match is None:
+            raise self.fail(expected)
+        self.at = match.end()
+        return match[0]
+
+    def name(self) -> str:
+        """A name, plain or quoted."""
+        if self.take("$"):
+            return self.string()
+        return self.pattern(_NAME, "a name")
+
+    def word(self) -> str:
+        """The word that comes next, not gone past."""
+        self.skip()
+        match = _NAME.match(self.text, self.at)
+        return match[0] if match else ""
+
+    def integer(self) -> int:
+        """A whole number."""
+        return int(self.pattern(_INT, "a whole number"))
+
+    def number(self) -> int | float:
+        """A number: whole if it is spelled so."""
+        text = self.pattern(_NUMBER, "a number")
+        return int(text) if _INT.fullmatch(text) else float(text)
+
+    def string(self) -> str:
+        """A quoted string."""
+        return str(json.loads(self.pattern(_STRING, "a string in quotes")))
+
+    def device(self) -> str:
+        """A device."""
+        return self.pattern(_DEVICE, "a device")
+
+    def json(self) -> Any:
+        """A JSON value."""
+        self.skip()
+        try:
+            value, self.at = json.JSONDecoder().raw_decode(self.text, self.at)
+        except ValueError as error:
+            raise self.fail("a JSON value") from error
+        return value
+
+    def rest_of_line(self) -> str:
+        """Everything up to the end of the line, which is gone past."""
+        end = self.text.find("\n", self.at)
+        end = len(self.text) if end < 0 else end
+        text, self.at = self.text[self.at : end], min(end + 1, len(self.text))
+        return text
+
+    def expr(self, closers: str) -> sympy.Basic:
+        """An expression up to one of ``closers`` at its own level, which is not gone past."""
+        self.skip()
+        start = self.at
+        depth: list[str] = []
+        while self.at < len(self.text) and self.text[self.at] != "\n":
+            char = self.text[self.at]
+            if not depth and char in closers:
+                break
+            if char in _CLOSERS:
+                depth.append(_CLOSERS[char])
+            elif depth and char == depth[-1]:
+                depth.pop()
+            self.at += 1
+        text, end = self.text[start : self.at].strip(), self.at
+        if not text:
+            raise self.fail("an expression")
+        try:
+            parsed = parse_expr(text)
+        except ProgramTextError as error:
+            self.at = start
+            raise self.fail("an expression") from error
+        self.at = end
+        return parsed
