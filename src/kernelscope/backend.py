@@ -31,8 +31,12 @@ _OWN_OPTIONS = ("target", "on_unsupported")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A program that was just compiled, and how long our part took (nanoseconds of wall time)."""
+    """A program that was just compiled, and how long our part took (nanoseconds of wall time).
 
+    ``captured`` is the program before the passes, ``program`` after them.
+    """
+
+    captured: Program
     program: Program
     target: str
     module: str
@@ -123,7 +127,7 @@ def _finish(program: Program, target: registry.Target, settings: config.Config, 
         (end - middle) / 1e6,
     )
     compiled = Compiled(
-        program=planned, target=settings.target, module=module, passes_ns=middle - start, emit_ns=end - middle
+        captured=program, program=planned, target=settings.target, module=module, passes_ns=middle - start, emit_ns=end - middle
     )
     for observer in observers:
         observer(compiled)

@@ -17,7 +17,7 @@ from typing import Any
 from kernelscope.errors import OptionError
 
 PREFIX = "KERNELSCOPE_"
-_ELSEWHERE = frozenset({"KERNELSCOPE_CASES"})
+_ELSEWHERE = frozenset({"KERNELSCOPE_CASES", "KERNELSCOPE_TEST_ROOT"})
 """Variables with our prefix that other programs read (the test suite)."""
 
 

@@ -149,7 +149,7 @@ def _compile(recipe: _Recipe, library: Path) -> None:
     """Compiles and links; a failed build keeps its sources, a finished one does not."""
     work = Path(tempfile.mkdtemp(prefix=f"{recipe.key[:8]}-", dir=library.parent))
     header = precompiled.usable(recipe.compiler, recipe.compile_flags, recipe.settings)
-    flags = (*recipe.compile_flags, "-w", *header, *compiler.include_flags())
+    flags = (*recipe.compile_flags, "-w", f"-ffile-prefix-map={work}/=", *header, *compiler.include_flags())
     commands: list[tuple[list[str], Path, Path]] = []
     for index, text in enumerate(units(recipe.sources, most=recipe.settings.compile_jobs)):
         source, target = work / f"kernels_{index}.cpp", work / f"kernels_{index}.o"
