@@ -14,10 +14,23 @@ from kernelscope.errors import KernelscopeError, UnsupportedError
 from kernelscope.ir import program as ir
 from kernelscope.ir import serialize
 from kernelscope.ir.text import print_program
+from kernelscope.passes.memory_report import MemoryReport, memory_report
+from kernelscope.runtime import compiler
+from kernelscope.runtime.native_module import hostcalls
 from kernelscope.targets import registry
 from kernelscope.targets.artifact import Artifact
 
-__all__ = ["Artifact", "Program", "capture", "capture_training"]
+__all__ = [
+    "Artifact",
+    "MemoryReport",
+    "Program",
+    "capture",
+    "capture_training",
+    "check_version",
+    "compiler",
+    "hostcalls",
+    "memory_report",
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +69,17 @@ class Program(ir.Program):
 
     def __str__(self) -> str:
         return print_program(self.plain())
+
+
+def check_version() -> None:
+    """Refuses a version of PyTorch outside the supported range.
+
+    Raises:
+        VersionError: the installed version is not supported.
+    """
+    from kernelscope.capture.inductor.versions import check_version as check
+
+    check()
 
 
 class _Captured(Exception):

@@ -127,7 +127,12 @@ def _finish(program: Program, target: registry.Target, settings: config.Config, 
         (end - middle) / 1e6,
     )
     compiled = Compiled(
-        captured=program, program=planned, target=settings.target, module=module, passes_ns=middle - start, emit_ns=end - middle
+        captured=program,
+        program=planned,
+        target=settings.target,
+        module=module,
+        passes_ns=middle - start,
+        emit_ns=end - middle,
     )
     for observer in observers:
         observer(compiled)

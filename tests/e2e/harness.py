@@ -64,7 +64,7 @@ def run(
     with mode, observing(done.append):
         torch.manual_seed(seed)
         outputs = compiled(*args, **kwargs)
-        results = [leaf for leaf in pytree.tree_leaves(outputs)]
+        results = list(pytree.tree_leaves(outputs))
         if train:
             loss = sum(leaf.float().mean() for leaf in results if _trains(leaf))
             loss.backward()

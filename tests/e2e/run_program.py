@@ -16,7 +16,7 @@ from kernelscope.api import Program
 def expand(spec):
     dtype, size, stride, seed = getattr(torch, spec[0].removeprefix("torch.")), *spec[1:]
     generator = torch.Generator().manual_seed(seed)
-    span = 1 + sum((extent - 1) * step for extent, step in zip(size, stride)) if 0 not in size else 0
+    span = 1 + sum((extent - 1) * step for extent, step in zip(size, stride, strict=True)) if 0 not in size else 0
     if dtype.is_floating_point:
         storage = torch.rand(span, generator=generator).to(dtype)
     else:
@@ -36,7 +36,13 @@ def main(folder):
         for left, right in zip(*results, strict=True):
             if isinstance(left, torch.Tensor):
                 assert left.stride() == right.stride()
-                equal = torch.equal(left.contiguous().view(-1).view(torch.uint8), right.contiguous().view(-1).view(torch.uint8)) if left.numel() else True
+                equal = (
+                    torch.equal(
+                        left.contiguous().view(-1).view(torch.uint8), right.contiguous().view(-1).view(torch.uint8)
+                    )
+                    if left.numel()
+                    else True
+                )
                 assert equal, path
             else:
                 assert left == right

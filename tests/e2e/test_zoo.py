@@ -85,9 +85,7 @@ def test_zoo_inference(model, tmp_path):
 
 @pytest.mark.zoo
 @pytest.mark.training
-@pytest.mark.parametrize(
-    "model", [model for model in ZOO if model.trains][3:], ids=lambda model: model.name
-)
+@pytest.mark.parametrize("model", [model for model in ZOO if model.trains][3:], ids=lambda model: model.name)
 def test_zoo_training(model, tmp_path):
     _check_alone(_check(model, train=True), tmp_path)
 

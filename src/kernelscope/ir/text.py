@@ -167,7 +167,8 @@ def _input(entry: Input) -> str:
 
 def _origin(origin: Origin) -> str:
     places = [_location(place) for place in origin.locations]
-    return f"ops [{', '.join(map(name, origin.ops))}] nodes [{', '.join(map(name, origin.nodes))}] at [{', '.join(places)}]"
+    ops, nodes = ", ".join(map(name, origin.ops)), ", ".join(map(name, origin.nodes))
+    return f"ops [{ops}] nodes [{nodes}] at [{', '.join(places)}]"
 
 
 def _location(place: SourceLocation) -> str:

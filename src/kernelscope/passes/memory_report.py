@@ -128,9 +128,9 @@ class _Account:
             block.holders.discard(name)
 
     def _step(self, index: int, line: l.WrapperLine) -> None:
-        for name in (*reads(line), *writes(line)):
-            if name in self.last:
-                self.last[name] = index
+        if not isinstance(line, l.ReuseLine):
+            # Taking a storage over is no use of its former value.
+            self.last.update((name, index) for name in (*reads(line), *writes(line)) if name in self.last)
         made = [(name, self._blocks_of(line)) for name in defines(line)]
         if isinstance(line, l.ReuseLine):
             self._check_reuse(line, index)

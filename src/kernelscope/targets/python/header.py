@@ -98,8 +98,9 @@ def _operators(program: Program) -> set[str]:
 def _dtypes(program: Program) -> set[str]:
     found: set[torch.dtype] = {entry.type.dtype for entry in program.main.inputs if isinstance(entry, TensorInput)}
     for value in _flat(_fields(program)):
-        if isinstance(value, (DTypeValue, TensorType)) or (isinstance(value, View) and value.dtype is not None):
-            found.add(value.dtype)
+        kind = value.dtype if isinstance(value, (DTypeValue, TensorType, View)) else None
+        if kind is not None:
+            found.add(kind)
     return {dtype(kind) for kind in found}
 
 
