@@ -24,6 +24,7 @@ class Run:
     results: list[Any]
     programs: list[Program] = field(default_factory=list)
     captured: list[Program] = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
 
 
 def clone_inputs(inputs: Any) -> Any:
@@ -143,3 +144,42 @@ def case_files() -> list[Path]:
     extra = os.environ.get("KERNELSCOPE_CASES")
     known = {path.read_bytes() for path in own}
     return own + [path for path in sorted(Path(extra or ".").glob("[0-9]*.py")) if path.read_bytes() not in known]
+
+
+@contextlib.contextmanager
+def recorded_calls():
+    """Gives a list that gets one entry per compiled program: the inputs and results of its first call."""
+    from torch._inductor.codecache import PyCodeCache
+
+    calls: list[dict[str, Any]] = []
+    original = PyCodeCache.load_by_key_path
+
+    def load(*args: Any, **kwargs: Any) -> Any:
+        module = original(*args, **kwargs)
+        entry: dict[str, Any] = {}
+        calls.append(entry)
+        module.call = _recording(module.call, entry)
+        return module
+
+    PyCodeCache.load_by_key_path = load
+    try:
+        yield calls
+    finally:
+        PyCodeCache.load_by_key_path = original
+
+
+def _recording(call: Any, entry: dict[str, Any]) -> Any:
+    def recorded(args: list[Any]) -> Any:
+        first = not entry
+        if first:
+            entry["inputs"] = [_detached(value) for value in clone_inputs(list(args))]
+        results = call(args)
+        if first:
+            entry["results"] = [_detached(value) for value in clone_inputs(list(results))]
+        return results
+
+    return recorded
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, torch.Tensor) else value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from kernelscope.ir.parse import parse_program
 from kernelscope.ir.serialize import save
 from kernelscope.ir.text import print_program
 from kernelscope.passes.memory_report import memory_report
-from tests.e2e.harness import bits, differences, fresh, run
+from tests.e2e.harness import bits, differences, fresh, recorded_calls, run
 from tests.e2e.inductor_peak import inductor_plan
 from tests.e2e.zoo import ZOO
 
@@ -28,7 +27,9 @@ def _models(*, trains: bool, quick: bool):
 def _check(model, *, train):
     with fresh():
         expected = run(model.make, "inductor", train=train, grad=train)
-        found = run(model.make, "kernelscope", train=train, grad=train)
+        with recorded_calls() as calls:
+            found = run(model.make, "kernelscope", train=train, grad=train)
+        found.calls = calls
     assert found.programs
     assert differences(expected, found) == []
     for captured, program in zip(found.captured, found.programs, strict=True):
@@ -48,22 +49,13 @@ def _check_memory(captured, program):
 
 def _check_alone(found, folder):
     """Each program runs with the same bits in a process that never loads PyTorch's compiler."""
-    for index, program in enumerate(found.programs):
-        inputs = _example_inputs(program)
+    for index, (program, call) in enumerate(zip(found.programs, found.calls, strict=True)):
         save(program, folder / f"{index}.json")
-        (folder / f"{index}.inputs").write_bytes(pickle.dumps(inputs))
+        torch.save(call, folder / f"{index}.pt")
     done = subprocess.run(
         [sys.executable, str(RUNNER), str(folder)], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr[-3000:]
-
-
-def _example_inputs(program):
-    """Seeded values for a program's inputs, as ``(dtype, size, stride, seed)`` that both processes expand."""
-    return [
-        (str(entry.type.dtype), tuple(map(int, entry.type.size)), tuple(map(int, entry.type.stride)), index)
-        for index, entry in enumerate(program.main.inputs)
-    ]
 
 
 @pytest.mark.parametrize("model", _models(trains=False, quick=True), ids=lambda model: model.name)

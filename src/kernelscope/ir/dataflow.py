@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 
 import sympy
@@ -10,7 +11,17 @@ import sympy
 from kernelscope.ir import lines as l
 from kernelscope.ir.expr import free_symbols
 from kernelscope.ir.lines import WrapperLine
-from kernelscope.ir.values import BufferRef, ConstantRef, ListValue, ObjectRef, SymExpr, TensorType, TupleValue, View
+from kernelscope.ir.values import (
+    BufferRef,
+    ConstantRef,
+    ListValue,
+    ObjectRef,
+    SymExpr,
+    TensorType,
+    TupleValue,
+    Value,
+    View,
+)
 
 _SYMBOL_LINES = (
     l.BindSymbolLine,
@@ -20,6 +31,12 @@ _SYMBOL_LINES = (
     l.DynamicSliceLine,
     l.UnbackedSymbolDefsLine,
 )
+
+
+_PLAIN_FIELDS = frozenset(
+    ["origin", "kernel", "symbol", "name", "op", "reads", "writes", "mutates", "aliases", "label", "device", "stream"]
+)
+"""Fields of lines that never hold a size or an operand."""
 
 
 def tensor_name(value: BufferRef | ConstantRef | View) -> str:
@@ -154,12 +171,16 @@ def defined_symbol(line: WrapperLine) -> sympy.Symbol | None:
 
 def used_symbols(line: WrapperLine) -> frozenset[sympy.Symbol]:
     """Symbols that must have a value before ``line``."""
-    own = defined_symbol(line)
     found: set[sympy.Symbol] = set()
-    for field in dataclasses.fields(line):
-        if field.name not in ("origin", "kernel", "symbol"):
-            found.update(operand_symbols(getattr(line, field.name)))
-    return frozenset(found - {own})
+    kind: type = type(line)
+    for name in _fields_with_symbols(kind):
+        found.update(operand_symbols(getattr(line, name)))
+    return frozenset(found - {defined_symbol(line)})
+
+
+@functools.cache
+def _fields_with_symbols(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind) if field.name not in _PLAIN_FIELDS)
 
 
 def called_functions(line: WrapperLine) -> tuple[str, ...]:
@@ -171,5 +192,16 @@ def called_functions(line: WrapperLine) -> tuple[str, ...]:
             return (line.true_function, line.false_function)
         case l.WhileLoopLine():
             return (line.cond_function, line.body_function)
+        case _:
+            return ()
+
+
+def call_operands(line: WrapperLine) -> tuple[Value, ...]:
+    """Operands that ``line`` passes to each function it runs, in the order of the functions' inputs."""
+    match line:
+        case l.InvokeSubgraphLine() | l.ConditionalLine():
+            return line.operands
+        case l.WhileLoopLine():
+            return (*line.carried, *line.additional)
         case _:
             return ()

@@ -7,9 +7,18 @@ function's lines with reference counts on made-up storages, as a Python program 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from kernelscope.ir import lines as l
-from kernelscope.ir.dataflow import defines, ends, operand_names, reads, writes
+from kernelscope.ir.dataflow import (
+    call_operands,
+    called_functions,
+    defines,
+    ends,
+    operand_names,
+    reads,
+    writes,
+)
 from kernelscope.ir.program import Function, Program, TensorInput
 from kernelscope.ir.sizes import Sizes
 from kernelscope.ir.values import TensorType
@@ -17,13 +26,13 @@ from kernelscope.ir.values import TensorType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionMemory:
-    """The memory of one function's own tensors (inputs and constants are not counted).
+    """The memory of one function's own tensors (inputs and constants are not counted), its callees' included.
 
     Attributes:
         function: Its name.
         peak_bytes: The most that is allocated at a time under the plan.
         peak_index: The line at which that is so.
-        peak_names: Who holds it there: ``(name, bytes)``, largest first.
+        peak_names: Who holds it there: ``(name, bytes)``, largest first; a call that runs there as ``function()``.
         max_live_bytes: The most that is in use at a time if each storage lives exactly from its first to its last
             use: no plan needs less.
         allocations: Lines that allocate.
@@ -55,51 +64,87 @@ class MemoryReport:
 
 def memory_report(program: Program) -> MemoryReport:
     """The memory of a program; symbolic sizes at the example values of its capture."""
-    sizes = Sizes.of(program)
-    return MemoryReport(functions=tuple(_Account(function, sizes).report() for function in program.all_functions()))
+    accounts = _Accounts(program)
+    return MemoryReport(functions=tuple(accounts.of(function).memory for function in program.all_functions()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What a caller needs to know of a function: its memory, and the inputs that its results may lie in."""
+
+    memory: FunctionMemory
+    passed_through: frozenset[int]
+
+
+class _Accounts:
+    """The accounts of a program's functions, each made once, callees before their callers."""
+
+    def __init__(self, program: Program) -> None:
+        self.sizes = Sizes.of(program)
+        self._functions = {function.name: function for function in program.functions}
+        self._results: dict[str, _Result] = {}
+        self._running: set[str] = set()
+
+    def of(self, function: Function) -> _Result:
+        """The account of a function."""
+        if function.name not in self._results:
+            self._running.add(function.name)
+            self._results[function.name] = _Account(function, self).result()
+            self._running.discard(function.name)
+        return self._results[function.name]
+
+    def called_by(self, line: l.WrapperLine) -> list[_Result]:
+        """The accounts of the functions that a line runs; a function that calls itself counts once."""
+        names = [name for name in called_functions(line) if name in self._functions and name not in self._running]
+        return [self.of(self._functions[name]) for name in names]
 
 
 @dataclass(slots=True)
 class _Block:
-    """A storage: its bytes, when it came, the names that hold it, and when their values were last used."""
+    """A storage: its bytes, whether the function made it, and the names alive that hold it."""
 
     number: int
     nbytes: int
     owned: bool
     holders: set[str] = field(default_factory=set)
-    spans: list[tuple[int, int]] = field(default_factory=list)
 
 
 class _Account:
-    def __init__(self, function: Function, sizes: Sizes) -> None:
+    def __init__(self, function: Function, accounts: _Accounts) -> None:
         self.function = function
-        self.sizes = sizes
+        self.accounts = accounts
+        self.sizes = accounts.sizes
         self.blocks: list[_Block] = []
+        self.held_bytes = 0
         self.held: dict[str, list[_Block]] = {}
-        self.live_names: set[str] = set()
+        self.elements: dict[tuple[str, tuple[int | str, ...]], str] = {}
         self.first: dict[str, int] = {}
         self.last: dict[str, int] = {}
+        self.in_calls: dict[int, _Result] = {}
         self.violations: list[str] = []
+        self.donated: set[int] = set()
+        self.returned: set[int] = set()
         self.alias_of = {
             line.name: next(iter(operand_names(line.value)))
             for line in function.lines
             if isinstance(line, l.ReinterpretLine)
         }
 
-    def report(self) -> FunctionMemory:
+    def result(self) -> _Result:
         for entry in self.function.inputs:
             size = self.sizes.nbytes(entry.type.nbytes()) if isinstance(entry, TensorInput) else 0
-            self._hold(entry.name, [self._block(size, owned=False)], -1)
+            block = self._block(size, owned=False)
+            self._hold(entry.name, [block], -1)
+            if isinstance(entry, TensorInput) and entry.donated:
+                self.donated.add(block.number)
         peak, peak_index = 0, 0
         peak_names: tuple[tuple[str, int], ...] = ()
         for index, line in enumerate(self.function.lines):
             self._step(index, line)
-            now = [block for block in self.blocks if block.owned and block.holders]
-            total = sum(block.nbytes for block in now)
-            if total > peak:
-                holders = sorted(((min(block.holders), block.nbytes) for block in now), key=lambda item: -item[1])
-                peak, peak_index, peak_names = total, index, tuple(holders)
-        return FunctionMemory(
+            inside = self.in_calls[index].memory.peak_bytes if index in self.in_calls else 0
+            if self.held_bytes + inside > peak:
+                peak, peak_index, peak_names = self.held_bytes + inside, index, self._holders(index)
+        memory = FunctionMemory(
             function=self.function.name,
             peak_bytes=peak,
             peak_index=peak_index,
@@ -109,6 +154,16 @@ class _Account:
             reuses=sum(isinstance(line, l.ReuseLine) for line in self.function.lines),
             violations=tuple(self.violations),
         )
+        # The blocks of inputs come first, one each.
+        inputs = range(len(self.function.inputs))
+        return _Result(memory, frozenset(at for at in inputs if at in self.returned))
+
+    def _holders(self, index: int) -> tuple[tuple[str, int], ...]:
+        found = [(min(block.holders), block.nbytes) for block in self.blocks if block.owned and block.holders]
+        if index in self.in_calls:
+            memory = self.in_calls[index].memory
+            found.append((f"{memory.function}()", memory.peak_bytes))
+        return tuple(sorted(found, key=lambda item: -item[1]))
 
     def _block(self, nbytes: int, *, owned: bool) -> _Block:
         block = _Block(number=len(self.blocks), nbytes=nbytes, owned=owned)
@@ -117,61 +172,85 @@ class _Account:
 
     def _hold(self, name: str, blocks: list[_Block], index: int) -> None:
         self.held[name] = blocks
-        self.live_names.add(name)
         self.first[name] = self.last[name] = index
         for block in blocks:
+            if block.owned and not block.holders:
+                self.held_bytes += block.nbytes
             block.holders.add(name)
 
     def _drop(self, name: str) -> None:
-        self.live_names.discard(name)
-        for block in self.held.get(name, []):
+        for block in self._of(name):
+            if block.owned and block.holders == {name}:
+                self.held_bytes -= block.nbytes
             block.holders.discard(name)
 
     def _step(self, index: int, line: l.WrapperLine) -> None:
         if not isinstance(line, l.ReuseLine):
             # Taking a storage over is no use of its former value.
             self.last.update((name, index) for name in (*reads(line), *writes(line)) if name in self.last)
-        made = [(name, self._blocks_of(line)) for name in defines(line)]
+        called = self.accounts.called_by(line)
+        if called:
+            self.in_calls[index] = max(called, key=lambda result: result.memory.peak_bytes)
+        made = [(name, self._blocks_of(line, called)) for name in defines(line)]
         if isinstance(line, l.ReuseLine):
             self._check_reuse(line, index)
+        if isinstance(line, l.ReturnLine):
+            self.returned.update(block.number for name in operand_names(line.values) for block in self._of(name))
         for name in ends(line):
             self._drop(name)
         for name, blocks in made:
             self._hold(name, blocks, index)
 
+    def _of(self, name: str) -> list[_Block]:
+        return self.held.get(name, [])
+
     def _check_reuse(self, line: l.ReuseLine, index: int) -> None:
-        for block in self.held.get(line.old, []):
+        where = f"{self.function.name} line {index}"
+        for block in self._of(line.old):
             others = block.holders - {line.old}
             if others:
-                self.violations.append(
-                    f"{self.function.name} line {index}: {line.new} takes storage that {min(others)} still holds"
-                )
-            if not block.owned and not self._donated(line.old):
-                self.violations.append(f"{self.function.name} line {index}: {line.new} takes the caller's storage")
+                self.violations.append(f"{where}: {line.new} takes storage that {min(others)} still holds")
+            if not block.owned and block.number not in self.donated:
+                self.violations.append(f"{where}: {line.new} takes the caller's storage")
+            needed = self.sizes.nbytes(line.type.nbytes())
+            if needed > block.nbytes:
+                self.violations.append(f"{where}: {line.new} needs {needed} bytes, {line.old} has {block.nbytes}")
 
-    def _donated(self, name: str) -> bool:
-        roots = {entry.name for entry in self.function.inputs if isinstance(entry, TensorInput) and entry.donated}
-        return any(self.held.get(root) == self.held.get(name) for root in roots)
+    def _blocks_of(self, line: l.WrapperLine, called: list[_Result]) -> list[_Block]:
+        """The storages that a line's result holds: shared ones, or a new one; none for a pack of new tensors."""
+        shared = self._shared(line, called)
+        blocks = {block.number: block for name in shared for block in self._of(name)}
+        element = isinstance(line, l.MultiOutputLine) and not line.aliases
+        if blocks or (shared and not element) or not isinstance(getattr(line, "type", None), TensorType):
+            return list(blocks.values())
+        return [self._block(self._new_bytes(line), owned=True)]
 
-    def _blocks_of(self, line: l.WrapperLine) -> list[_Block]:
-        """The storages that a line's result holds: shared ones, or a new one."""
-        shared: tuple[str, ...] = ()
+    def _shared(self, line: l.WrapperLine, called: list[_Result]) -> tuple[str, ...]:
+        """The names in whose storages a line's result lies, or may lie."""
         match line:
             case l.ReuseLine():
-                shared = (line.old,)
+                return (line.old,)
             case l.ReinterpretLine():
-                shared = tuple(operand_names(line.value))
-            case l.MultiOutputLine(path=()):
-                shared = (line.source,)
-            case l.ExternKernelAllocLine() | l.MultiOutputLine():
-                shared = line.aliases
-        blocks = [block for name in shared for block in self.held.get(name, [])]
-        return blocks or [self._block(self._new_bytes(line), owned=True)]
+                return tuple(operand_names(line.value))
+            case l.ExternKernelAllocLine() | l.CollectiveLine():
+                return line.aliases
+            case l.MultiOutputLine():
+                # The same element again is the same tensor; any element may lie where its pack may.
+                first = self.elements.setdefault((line.source, line.path), line.name)
+                return (*line.aliases, line.source if first == line.name else first)
+            case l.InvokeSubgraphLine() | l.ConditionalLine() | l.WhileLoopLine():
+                passed = {at for result in called for at in result.passed_through}
+                return tuple(
+                    name
+                    for at, operand in enumerate(call_operands(line))
+                    if at in passed
+                    for name in operand_names(operand)
+                )
+            case _:
+                return ()
 
-    def _new_bytes(self, line: l.WrapperLine) -> int:
-        layout = getattr(line, "type", None)
-        if not isinstance(layout, TensorType):
-            return 0
+    def _new_bytes(self, line: Any) -> int:
+        layout: TensorType = line.type
         padded = getattr(line, "allocation_size", None)
         if padded is not None:
             layout = TensorType(dtype=layout.dtype, device=layout.device, size=padded, stride=layout.stride)
@@ -180,27 +259,40 @@ class _Account:
     def _max_live(self) -> int:
         """The bound: each value of each storage counted from its first to its last use."""
         changes = [0] * (len(self.function.lines) + 2)
-        spans: dict[tuple[int, str], tuple[int, int]] = {}
-        for name, blocks in self.held.items():
-            for block in blocks:
-                if block.owned:
-                    spans[block.number, self._value(name)] = self._widened(spans, block, name)
-        for (number, _), (start, end) in spans.items():
-            changes[start] += self.blocks[number].nbytes
-            changes[end + 1] -= self.blocks[number].nbytes
+        for number, spans in self._spans().items():
+            for start, end in _merged(spans):
+                changes[start] += self.blocks[number].nbytes
+                changes[end + 1] -= self.blocks[number].nbytes
         total, most = 0, 0
-        for change in changes:
+        for index, change in enumerate(changes):
             total += change
-            most = max(most, total)
+            inside = self.in_calls[index].memory.max_live_bytes if index in self.in_calls else 0
+            most = max(most, total + inside)
         return most
 
-    def _value(self, name: str) -> str:
-        """Names that alias each other carry one value; a reuse begins a new one."""
-        while name in self.alias_of:
-            name = self.alias_of[name]
-        return name
+    def _spans(self) -> dict[int, list[tuple[int, int]]]:
+        """For each storage that the function made, from where to where each of its values is used."""
+        values: dict[tuple[int, str], tuple[int, int]] = {}
+        for name, blocks in self.held.items():
+            value = name
+            while value in self.alias_of:  # names that alias each other carry one value; a reuse begins a new one
+                value = self.alias_of[value]
+            for block in blocks:
+                if block.owned:
+                    start, end = values.get((block.number, value), (self.first[name], self.last[name]))
+                    values[block.number, value] = min(start, self.first[name]), max(end, self.last[name])
+        spans: dict[int, list[tuple[int, int]]] = {}
+        for (number, _), span in values.items():
+            spans.setdefault(number, []).append(span)
+        return spans
 
-    def _widened(self, spans: dict[tuple[int, str], tuple[int, int]], block: _Block, name: str) -> tuple[int, int]:
-        key = (block.number, self._value(name))
-        start, end = spans.get(key, (self.first[name], self.last[name]))
-        return min(start, self.first[name]), max(end, self.last[name])
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans without overlap that cover the same lines."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged

@@ -46,6 +46,7 @@ class Machine:
         self.kernels = kernels
         self.constants = constants
         self.functions = {function.name: function for function in program.all_functions()}
+        self.check = host.input_checker(len(program.main.inputs), _specs(program.main))
 
     def call(self, args: list[Any]) -> tuple[Any, ...]:
         """Runs ``main`` on the flat list of its inputs, which is emptied."""
@@ -72,7 +73,7 @@ class Machine:
             CallError: an input does not fit its type.
         """
         if function is self.program.main:
-            host.check_inputs(args, _specs(function))
+            self.check(args)
         env = dict(self.constants)
         env.update((entry.name, arg) for entry, arg in zip(function.inputs, args, strict=True))
         args.clear()
