@@ -52,11 +52,12 @@ sweep: $(STAMP)  ## PyTorch's operator database against plain Inductor
 	$(PY) -m tests.e2e.sweep --jobs 2
 
 bench: $(STAMP)  ## host overhead and compile time, as ratios against Inductor
-	$(PY) benchmarks/host_overhead.py
-	$(PY) benchmarks/compile_time.py
+	$(PY) -m benchmarks.host_overhead
+	$(PY) -m benchmarks.compile_time
 
 docs: $(STAMP)  ## generated pages of the documentation
-	$(PY) tools/environment_page.py > docs/environment.md
+	$(PY) -m tools.environment_page > docs/environment.md
+	$(PY) -m tools.ir_page > docs/ir.md
 
 compat:  ## the fast tests under another PyTorch: make compat TORCH=2.11.0
 	$(MAKE) VENV=.compat/$(TORCH) TORCH=$(TORCH) .compat/$(TORCH)/.ready

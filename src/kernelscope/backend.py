@@ -40,6 +40,7 @@ class Compiled:
     program: Program
     target: str
     module: str
+    capture_ns: int
     passes_ns: int
     emit_ns: int
 
@@ -86,8 +87,8 @@ def kernelscope_backend(
     target = registry.target(settings.target)
     observers = _observers.get()
 
-    def finish(program: Program) -> str:
-        return _finish(program, target, settings, observers)
+    def finish(program: Program, capture_ns: int) -> str:
+        return _finish(program, capture_ns, target, settings, observers)
 
     return compile_graph(
         graph,
@@ -108,7 +109,13 @@ def _settings(own: Mapping[str, Any]) -> config.Config:
     return settings
 
 
-def _finish(program: Program, target: registry.Target, settings: config.Config, observers: Sequence[Observer]) -> str:
+def _finish(
+    program: Program,
+    capture_ns: int,
+    target: registry.Target,
+    settings: config.Config,
+    observers: Sequence[Observer],
+) -> str:
     start = time.perf_counter_ns()
     planned = run_passes(program, verify_level=settings.verify)
     middle = time.perf_counter_ns()
@@ -130,6 +137,7 @@ def _finish(program: Program, target: registry.Target, settings: config.Config, 
         captured=program,
         program=planned,
         target=settings.target,
+        capture_ns=capture_ns,
         module=module,
         passes_ns=middle - start,
         emit_ns=end - middle,

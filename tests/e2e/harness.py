@@ -68,7 +68,8 @@ def run(
         results = list(pytree.tree_leaves(outputs))
         if train:
             loss = sum(leaf.float().mean() for leaf in results if _trains(leaf))
-            loss.backward()
+            if isinstance(loss, torch.Tensor):
+                loss.backward()
             results += [leaf.grad for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         for extra in more() if more else ():
             results += pytree.tree_leaves(compiled(*clone_inputs(extra)))

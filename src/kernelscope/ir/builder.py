@@ -86,5 +86,3 @@ class FunctionBuilder:
         """A program whose ``main`` is the function; ``fields`` are the program's other fields."""
         given: dict[str, object] = {"name": "built", "phase": "inference", **fields}
         return Program(main=self.build(*values), **given)  # type: ignore[arg-type]
-
-

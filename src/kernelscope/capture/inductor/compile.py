@@ -59,7 +59,7 @@ def compile_graph(
     *,
     settings: Mapping[str, Any],
     key: str,
-    finish: Callable[[Program], str],
+    finish: Callable[[Program, int], str],
     on_unsupported: Callable[[UnsupportedError], bool],
 ) -> Callable[..., Any]:
     """Compiles ``graph``, each resulting inner graph through ``finish``.
@@ -69,7 +69,7 @@ def compile_graph(
         inputs: Its example inputs.
         settings: Inductor settings for this compile.
         key: What else the result depends on (version, target, options).
-        finish: Gives the text of a Python module for a captured program.
+        finish: Gives the text of a Python module for a captured program and the nanoseconds its capture took.
         on_unsupported: Asked when the capture meets something it cannot express; True compiles that graph by
             plain Inductor instead.
 

@@ -6,6 +6,7 @@ Inductor's scheduler drives it through the entry methods of its parts: ``memory`
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import sympy
@@ -52,13 +53,15 @@ class Recorder(MemoryEntries, KernelEntries, OperatorEntries, SymbolEntries, Con
 
     def generate(self, is_inference: bool) -> tuple[ValueWithLineMap, ValueWithLineMap]:
         """Finishes the function; for the main one, gives the Python module that PyTorch loads and caches."""
+        start = time.perf_counter_ns()
         function = self._function_record()
         empty = ValueWithLineMap("", [])
         if self.parent is not None:
             self._functions[self.name] = function
             return empty, empty
         program = self._program(function, is_inference)
-        return ValueWithLineMap(session.current().finish(program), []), empty
+        capture_ns = self.record_ns + time.perf_counter_ns() - start
+        return ValueWithLineMap(session.current().finish(program, capture_ns), []), empty
 
     # --- assembling ---
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -42,6 +43,7 @@ class Recording:
         self.freed: set[str] = set()
         self.src_to_kernel: dict[str, str] = {} if parent is None else parent.src_to_kernel
         self.computed_sizes: set[sympy.Symbol] = set()
+        self.record_ns = 0
         self.additional_files: list[str] = []
         self.last_seen_device_guard_index: int | None = None
         self.user_defined_kernel_cache: dict[Any, Any] = {} if parent is None else parent.user_defined_kernel_cache
@@ -58,10 +60,12 @@ class Recording:
 
     def record(self, line: WrapperLine, nodes: Iterable[Any] | None = None) -> None:
         """Appends a line; its origin comes from ``nodes`` of Inductor's IR, else from the scheduler's position."""
+        start = time.perf_counter_ns()
         if line.origin is None and not isinstance(line, CommentLine):
             line = dataclasses.replace(line, origin=self.origin(nodes))
         self._defined.update(defines(line))
         self._lines.append(line)
+        self.record_ns += time.perf_counter_ns() - start
 
     def origin(self, nodes: Iterable[Any] | None = None) -> Origin | None:
         """The origin of what is being generated now."""

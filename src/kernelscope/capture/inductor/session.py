@@ -23,9 +23,12 @@ from kernelscope.ir.program import Program
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What one compile needs: ``finish`` turns a captured program into the text of a Python module."""
+    """What one compile needs.
 
-    finish: Callable[[Program], str]
+    ``finish`` turns a captured program, and the nanoseconds its capture took, into the text of a Python module.
+    """
+
+    finish: Callable[[Program, int], str]
 
 
 _session: ContextVar[Session | None] = ContextVar("kernelscope_capture_session", default=None)

@@ -1,0 +1,39 @@
+"""The README's code runs; generated pages are current; every line kind and field is documented."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+from tools import environment_page, ir_page
+
+from kernelscope.ir.lines import LINE_KINDS
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_readme_code_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
+
+
+@pytest.mark.parametrize(("name", "page"), [("environment", environment_page.page), ("ir", ir_page.page)])
+def test_generated_page_is_current(name, page):
+    assert (ROOT / "docs" / f"{name}.md").read_text() == page(), "run make docs"
+
+
+def test_every_line_kind_is_documented():
+    text = (ROOT / "docs" / "ir.md").read_text()
+    for kind in LINE_KINDS:
+        assert f"## {kind.__name__}" in text
+        assert all(f"| `{field.name}` |" in text for field in dataclasses.fields(kind) if field.name != "origin")
+
+
+def test_design_names_every_room():
+    text = (ROOT / "docs" / "design.md").read_text()
+    assert all(f"`{room}/" in text for room in ("ir", "capture/inductor", "passes", "targets", "runtime", "cli"))

@@ -1,0 +1,34 @@
+"""Prints docs/environment.md from the settings' own record."""
+
+import dataclasses
+
+from kernelscope.config import Config
+
+
+def page() -> str:
+    """The page's text."""
+    rows = []
+    for field in dataclasses.fields(Config):
+        choices = ", ".join(f"`{choice}`" for choice in field.metadata["choices"]) or "any"
+        default = "computed" if field.default is dataclasses.MISSING else f"`{field.default}`"
+        rows.append(
+            f"| `{field.metadata['variable']}` | `{field.name}` | {choices} | {default} | {field.metadata['doc']} |"
+        )
+    return "\n".join(
+        [
+            "# Environment",
+            "",
+            "Made by `make docs` from `kernelscope/config.py`. An unknown `KERNELSCOPE_*` name is an error.",
+            'The same settings can be given in a scope: `with kernelscope.config.override(target="interpreter"): ...`;',
+            "`target` and `on_unsupported` also as `torch.compile(..., options={...})`, which wins over both.",
+            "",
+            "| variable | setting | values | default | meaning |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    print(page(), end="")
