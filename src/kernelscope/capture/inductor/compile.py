@@ -15,23 +15,29 @@ from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from kernelscope.capture.inductor import session
-from kernelscope.capture.inductor.versions import check_version, custom_pass_list, no_vector_probes
+from kernelscope.capture.inductor.versions import check_version, no_vector_probes
 from kernelscope.errors import OptionError, UnsupportedError
 from kernelscope.ir.program import Program
 
 
 class _CacheKey(CustomGraphPass):  # type: ignore[misc]
-    """A graph pass that changes nothing and puts our version and options into PyTorch's cache keys."""
+    """A graph pass that puts our version and options into PyTorch's cache keys, and runs the user's own passes."""
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, passes: Any) -> None:
         self.key = key
+        self.passes = passes if isinstance(passes, (list, tuple)) else () if passes is None else (passes,)
 
     def __call__(self, graph: torch.fx.Graph) -> None:
-        """Leaves the graph as it is."""
+        """Runs the user's passes; leaves the graph as it is otherwise."""
+        for step in self.passes:
+            step(graph)
 
-    def uuid(self) -> str:
-        """What distinguishes our compiled artifacts from others of the same graph."""
-        return hashlib.sha256(self.key.encode()).hexdigest()
+    def uuid(self) -> str | None:
+        """What distinguishes our compiled artifacts; None, so that nothing is cached, if a user's pass has no name."""
+        names = [step.uuid() if hasattr(step, "uuid") else None for step in self.passes]
+        if not all(names):
+            return None
+        return hashlib.sha256("/".join([self.key, *map(str, names)]).encode()).hexdigest()
 
 
 def inductor_settings(options: Mapping[str, Any], mode: str | None, dynamic: bool | None) -> dict[str, Any]:
@@ -109,8 +115,10 @@ def uncached() -> Iterator[None]:
 
 
 def _patches(key: str) -> dict[str, Any]:
+    given = config.post_grad_custom_post_pass
+    ours = given if isinstance(given, _CacheKey) and given.key == key else _CacheKey(key, given)
     return {
-        "post_grad_custom_post_pass": custom_pass_list(config.post_grad_custom_post_pass, _CacheKey(key)),
+        "post_grad_custom_post_pass": ours,
         "graph_partition": False,
         "cpp_wrapper": False,
         "memory_planning": False,

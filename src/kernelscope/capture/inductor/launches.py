@@ -14,6 +14,7 @@ from kernelscope.capture.inductor.origins import ir_origins, origin_of
 from kernelscope.capture.inductor.recording import Recording
 from kernelscope.capture.inductor.triton import triton_kernel, user_triton_kernel
 from kernelscope.capture.inductor.values import to_value
+from kernelscope.capture.inductor.versions import current_stream
 from kernelscope.errors import UnsupportedError
 from kernelscope.ir.dataflow import operand_names
 from kernelscope.ir.expr import canonical, symbol
@@ -118,7 +119,7 @@ class KernelEntries(Recording):
                 reads=touched(roles, args, ("in", "inout")),
                 writes=touched(roles, args, ("out", "inout")),
                 device=device or V.graph.get_current_device_or_throw(),
-                stream=V.graph.scheduler.current_stream_idx,
+                stream=current_stream(V.graph.scheduler),
                 origin=self._call_origin(),
             )
         )

@@ -39,12 +39,9 @@ def check_version(version: str | None = None) -> None:
         )
 
 
-def custom_pass_list(existing: Any, ours: Any) -> Any:
-    """The value of a custom-pass setting that runs the user's passes and then ours."""
-    if existing is None:
-        return ours
-    chained = list(existing) if isinstance(existing, (list, tuple)) else [existing]
-    return [*chained, ours]
+def current_stream(scheduler: Any) -> int | None:
+    """The number of the stream that the scheduler generates for; None for the only one (all of 2.11)."""
+    return getattr(scheduler, "current_stream_idx", None)
 
 
 @contextlib.contextmanager
