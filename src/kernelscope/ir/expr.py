@@ -94,6 +94,9 @@ class _TextPrinter(StrPrinter):  # type: ignore[misc]
         pairs = ", ".join(f"({self._print(value)}, {self._print(cond)})" for value, cond in expr.args)
         return f"Piecewise({pairs})"
 
+    def _print_Identity(self, expr: torch_functions.Identity) -> str:
+        return f"Identity({self._print(expr.args[0])})"  # sympy prints the identity matrix, whose class has this name
+
     def _print_Infinity(self, expr: Any) -> str:
         return "inf"
 
@@ -146,6 +149,12 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 
+_NOT_AN_EXPRESSION = (
+    *(SyntaxError, RecursionError, ValueError, TypeError, KeyError, ZeroDivisionError, MemoryError),
+    *(AssertionError, AttributeError, NotImplementedError),  # what PyTorch's functions raise on operands of no sense
+)
+
+
 @functools.lru_cache(maxsize=4096)
 def parse_expr(text: str) -> sympy.Basic:
     """Reads an expression from text; numbers, symbols and PyTorch's integer functions only.
@@ -155,7 +164,7 @@ def parse_expr(text: str) -> sympy.Basic:
     """
     try:
         return _build(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, RecursionError, ValueError, TypeError, KeyError, ZeroDivisionError) as error:
+    except _NOT_AN_EXPRESSION as error:
         raise ProgramTextError(f"not a symbolic expression: {text[:200]!r} ({error})") from error
 
 

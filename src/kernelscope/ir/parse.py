@@ -1,21 +1,22 @@
-"""Reads a program from its text form; the inverse of ``text.print_program``."""
+"""Reads a program from its text form; the inverse of ``text.print_program``.
+
+Must not live here: how an operand or a type is read (see ``parse_values``).
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-import sympy
-import torch
-
-from kernelscope.errors import ProgramTextError
-from kernelscope.ir.expr import as_dim, symbol
-from kernelscope.ir.formats import BY_WORD, FORMATS, Flag, Optional
-from kernelscope.ir.kernels import CppBuild, Kernel, MultiKernel
-from kernelscope.ir.lines import KernelDefinitionLine, Line, Origin, SourceLocation, WrapperLine
+from kernelscope.ir.codec import RecordError, decode
+from kernelscope.ir.expr import symbol
+from kernelscope.ir.formats import BY_WORD, FORMATS, Flag, Optional, Result, left_out
+from kernelscope.ir.kernels import CppBuild, CppKernel, Kernel, MultiKernel, TritonKernel
+from kernelscope.ir.lines import KernelDefinitionLine, Line, Origin, WrapperLine
+from kernelscope.ir.parse_values import KINDS, ValueReader
 from kernelscope.ir.program import (
     Constant,
     Function,
@@ -29,29 +30,6 @@ from kernelscope.ir.program import (
     SymbolInfo,
     TensorInput,
 )
-from kernelscope.ir.scan import Scanner
-from kernelscope.ir.serialize import decode
-from kernelscope.ir.text import default_of
-from kernelscope.ir.values import (
-    BufferRef,
-    ConstantRef,
-    DeviceValue,
-    Dim,
-    DTypeValue,
-    LayoutValue,
-    ListValue,
-    MemoryFormatValue,
-    NodeRef,
-    NoneValue,
-    ObjectRef,
-    OperatorRef,
-    Scalar,
-    SymExpr,
-    TensorType,
-    TupleValue,
-    Value,
-    View,
-)
 
 
 def parse_program(text: str) -> Program:
@@ -63,14 +41,32 @@ def parse_program(text: str) -> Program:
     return _Parser(text).program()
 
 
-def parse_line(text: str) -> WrapperLine:
-    """One line, as ``print_line`` prints it; a defined kernel is known by name only and so cannot be read here."""
-    scanner = _Parser(text)
-    line, _ = scanner.line()
-    if not scanner.done():
-        raise scanner.fail("the end of the line")
-    parsed: WrapperLine = line
-    return parsed
+def parse_line(text: str, kernels: Mapping[str, Kernel] | None = None) -> WrapperLine:
+    """The line whose text this is, without an origin.
+
+    Args:
+        text: What ``print_line`` printed.
+        kernels: The kernels that the line may define, by name.
+
+    Raises:
+        ProgramTextError: it is no line's text, or defines a kernel that is not among ``kernels``.
+    """
+    parser = _Parser(text)
+    draft = parser.draft()
+    if not parser.done():
+        raise parser.fail("the end of the line")
+    line: WrapperLine = parser.line(draft, kernels or {}, {})
+    return line
+
+
+class _Draft(NamedTuple):
+    """A line as it was read: its origin and a defined kernel stand elsewhere, and are known by number and name."""
+
+    kind: type[Line]
+    fields: dict[str, Any]
+    origin: int | None
+    at: int
+    origin_at: int
 
 
 @dataclasses.dataclass(slots=True)
@@ -79,9 +75,7 @@ class _Parts:
 
     symbols: list[SymbolInfo] = dataclasses.field(default_factory=list)
     constants: list[Constant] = dataclasses.field(default_factory=list)
-    functions: list[tuple[str, tuple[Input, ...], list[tuple[Any, int | None]]]] = dataclasses.field(
-        default_factory=list
-    )
+    functions: list[tuple[str, tuple[Input, ...], list[_Draft]]] = dataclasses.field(default_factory=list)
     origins: dict[int, Origin] = dataclasses.field(default_factory=dict)
     kernels: dict[str, Kernel] = dataclasses.field(default_factory=dict)
     build: CppBuild | None = None
@@ -90,197 +84,38 @@ class _Parts:
     buffers: list[tuple[str, str]] = dataclasses.field(default_factory=list)
 
 
-class _Values(Scanner):
-    """Reads operands, types and other fields of lines."""
-
-    def symbol(self) -> sympy.Symbol:
-        return symbol(self.name())
-
-    def listed(self, opener: str, closer: str, read: Callable[[], Any]) -> tuple[Any, ...]:
-        """Items between brackets, separated by commas."""
-        self.expect(opener)
-        items: list[Any] = []
-        while not self.take(closer):
-            if items:
-                self.expect(",")
-            items.append(read())
-        return tuple(items)
-
-    def dim(self) -> Dim:
-        return as_dim(self.braced())  # type: ignore[arg-type]
-
-    def braced(self) -> sympy.Basic:
-        self.expect("{")
-        found = self.expr("}")
-        self.expect("}")
-        return found
-
-    def dims(self, opener: str = "[", closer: str = "]") -> tuple[Dim, ...]:
-        return self.listed(opener, closer, lambda: as_dim(self.expr(f",{closer}")))  # type: ignore[arg-type]
-
-    def dtype(self) -> torch.dtype:
-        start = self.at
-        found = getattr(torch, self.name(), None)
-        if not isinstance(found, torch.dtype):
-            self.at = start
-            raise self.fail("a dtype")
-        return found
-
-    def torch_device(self) -> torch.device:
-        start = self.at
-        try:
-            return torch.device(self.device())
-        except RuntimeError as error:
-            self.at = start
-            raise self.fail("a device") from error
-
-    def tensor_type(self) -> TensorType:
-        dtype = self.dtype()
-        size, stride = self.dims(), self.dims("{", "}")
-        device = self.torch_device()
-        offset = self.dim() if self.take("+") else 0
-        if len(size) != len(stride):
-            raise self.fail(f"{len(size)} strides")
-        return TensorType(dtype=dtype, device=device, size=size, stride=stride, offset=offset)
-
-    def value(self) -> Value:
-        self.skip()
-        head = self.text[self.at : self.at + 1]
-        if head == "[":
-            return ListValue(self.listed("[", "]", self.value))
-        if head == "(":
-            return TupleValue(self.listed("(", ")", self.value))
-        if head == "{":
-            return SymExpr(self.braced())
-        if head == '"':
-            return Scalar(self.string())
-        if head == "%":
-            self.expect("%")
-            return NodeRef(self.name())
-        if head.isdigit() or head == "-" or self.peek("inf") or self.peek("nan"):
-            return Scalar(self.number())
-        return self.worded()
-
-    def worded(self) -> Value:
-        read = _WORDED.get(self.word())
-        if read is None:
-            return BufferRef(self.name())
-        self.name()
-        return read(self)
-
-    def enclosed(self, read: Callable[[], Any]) -> Any:
-        self.expect("(")
-        found = read()
-        self.expect(")")
-        return found
-
-    def view(self) -> View:
-        self.expect("(")
-        base = self.value()
-        if not isinstance(base, (BufferRef, ConstantRef)):
-            raise self.fail("a buffer or constant")
-        self.expect(",")
-        size = self.dims()
-        self.expect(",")
-        stride = self.dims()
-        self.expect(",")
-        offset = self.dim()
-        dtype = self.dtype() if self.take(",") else None
-        self.expect(")")
-        return View(base=base, size=size, stride=stride, offset=offset, dtype=dtype)
-
-    def complex(self) -> Scalar:
-        self.expect("(")
-        real = float(self.number())
-        self.expect(",")
-        imag = float(self.number())
-        self.expect(")")
-        return Scalar(complex(real, imag))
-
-    def truth(self) -> bool:
-        if self.take("true"):
-            return True
-        self.expect("false")
-        return False
-
-    def keyword(self) -> tuple[str, Value]:
-        key = self.name()
-        self.expect("=")
-        return key, self.value()
-
-    def step(self) -> tuple[str, Any]:
-        return self.name(), self.json()
-
-    def location(self) -> SourceLocation:
-        file, line = self.string(), self.integer()
-        return SourceLocation(file=file, line=line, function=self.string(), text=self.string())
-
-
-_WORDED: dict[str, Callable[[_Values], Value]] = {
-    "none": lambda scan: NoneValue(),
-    "true": lambda scan: Scalar(True),
-    "false": lambda scan: Scalar(False),
-    "const": lambda scan: ConstantRef(scan.name()),
-    "view": lambda scan: scan.view(),
-    "complex": lambda scan: scan.complex(),
-    "dtype": lambda scan: DTypeValue(scan.enclosed(scan.dtype)),
-    "device": lambda scan: DeviceValue(scan.enclosed(scan.torch_device)),
-    "layout": lambda scan: LayoutValue(scan.enclosed(scan.name)),
-    "memory_format": lambda scan: MemoryFormatValue(scan.enclosed(scan.name)),
-    "op": lambda scan: OperatorRef(scan.enclosed(scan.name)),
-    "object": lambda scan: ObjectRef(scan.enclosed(scan.name)),
-}
-
-_FIELDS: dict[str, Callable[[_Values], Any]] = {
-    "bool": lambda scan: scan.truth(),
-    "device": lambda scan: scan.torch_device(),
-    "dim": lambda scan: scan.dim(),
-    "dims": lambda scan: scan.dims(),
-    "expr": lambda scan: scan.braced(),
-    "int": lambda scan: scan.integer(),
-    "kernel": lambda scan: scan.name(),
-    "kwargs": lambda scan: scan.listed("(", ")", scan.keyword),
-    "name": lambda scan: scan.name(),
-    "names": lambda scan: scan.listed("(", ")", scan.name),
-    "operands": lambda scan: scan.listed("(", ")", scan.value),
-    "path": lambda scan: scan.listed("[", "]", scan.json),
-    "steps": lambda scan: scan.listed("[", "]", scan.step),
-    "string": lambda scan: scan.string(),
-    "symbol": lambda scan: scan.symbol(),
-    "type": lambda scan: scan.tensor_type(),
-    "value": lambda scan: scan.value(),
-}
-
-
-class _Parser(_Values):
+class _Parser(ValueReader):
     """Reads the sections of a program's text."""
 
     def program(self) -> Program:
         self.expect("program")
         name = self.string()
         self.expect("phase=")
-        phase: Any = self.name()
+        phase: Any = self.choice("inference", "forward", "backward")
         release = self.string() if self.take("torch=") else ""
         self.expect("passes=")
         passes = self.listed("[", "]", self.name)
         parts = _Parts()
         while not self.done():
-            section = _SECTIONS.get(self.word())
+            word = self.word()
+            section = _SECTIONS.get(word)
             if section is None:
-                raise self.fail("a section (symbol, constant, func, origin, kernel, build, storage, graph, buffer)")
-            self.name()
+                raise self.fail(f"a section ({', '.join(_SECTIONS)})")
+            self.at += len(word)
             section(self, parts)
         return self.assemble(parts, name=name, phase=phase, passes=passes, torch_version=release)
 
     def assemble(self, parts: _Parts, **header: Any) -> Program:
+        if not parts.functions:
+            raise self.fail("a function")
         functions = tuple(
             Function(
-                name=name, inputs=inputs, lines=tuple(self.finished(line, number, parts) for line, number in lines)
+                name=name,
+                inputs=inputs,
+                lines=tuple([self.line(draft, parts.kernels, parts.origins) for draft in drafts]),
             )
-            for name, inputs, lines in parts.functions
+            for name, inputs, drafts in parts.functions
         )
-        if not functions:
-            raise self.fail("a function")
         graph = None if parts.nodes is None else Graph(nodes=tuple(parts.nodes), buffers=tuple(parts.buffers))
         return Program(
             main=functions[0],
@@ -293,26 +128,71 @@ class _Parser(_Values):
             **header,
         )
 
-    def finished(self, line: WrapperLine, number: int | None, parts: _Parts) -> WrapperLine:
+    # --- lines ---
+
+    def draft(self) -> _Draft:
+        """A line, up to its end."""
+        self.skip()
+        start = self.at
+        result = None
+        kind = None if self.punctuation("$") else BY_WORD.get(self.word())
+        if kind is None:
+            if not (self.word() or self.punctuation("$")):
+                raise self.fail("a line")
+            result = self.name()
+            if not self.take("="):
+                raise self.fail("a line", start)
+            kind = BY_WORD.get(self.word())
+            if kind is None or not isinstance(FORMATS[kind][0], Result):
+                raise self.fail("the word of a line that has a result")
+        fields = self.fields(kind, result, start)
+        number, origin_at = None, self.at
+        if self.take(";"):
+            self.expect("#")
+            origin_at = self.at
+            number = self.integer()
+            self.rest_of_line()  # a remark for the reader
+        return _Draft(kind, fields, number, start, origin_at)
+
+    def fields(self, kind: type[Line], result: str | None, start: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for part in FORMATS[kind]:
+            if isinstance(part, str):
+                self.expect(part)
+            elif isinstance(part, Result):
+                if result is None and not part.optional:
+                    raise self.fail("the name of the line's result and '='", start)
+                found[part.name] = symbol(result) if result is not None and part.kind == "symbol" else result
+            elif isinstance(part, Flag):
+                found[part.name] = self.take(part.word) is part.when
+            elif isinstance(part, Optional):
+                found[part.name] = KINDS[part.kind](self) if self.take(part.word) else left_out(kind, part)
+            else:
+                found[part.name] = KINDS[part.kind](self)
+        return found
+
+    def line(self, draft: _Draft, kernels: Mapping[str, Kernel], origins: Mapping[int, Origin]) -> Any:
         """A line with its origin and its kernel, which stand in sections of their own."""
-        changes: dict[str, Any] = {}
-        if number is not None:
-            if number not in parts.origins:
-                raise ProgramTextError(f"there is no origin #{number}")
-            changes["origin"] = parts.origins[number]
-        if isinstance(line, KernelDefinitionLine):
-            kernel: Any = line.kernel
-            if kernel not in parts.kernels:
-                raise ProgramTextError(f"there is no text of kernel {kernel}")
-            changes["kernel"] = parts.kernels[kernel]
-        return dataclasses.replace(line, **changes) if changes else line
+        if draft.origin is not None:
+            if draft.origin not in origins:
+                raise self.fail("the number of an origin that has a section", draft.origin_at)
+            draft.fields["origin"] = origins[draft.origin]
+        if draft.kind is KernelDefinitionLine:
+            name = draft.fields["kernel"]
+            if name not in kernels:
+                raise self.fail(f"a kernel that has a section, not {name}", draft.at)
+            draft.fields["kernel"] = kernels[name]
+        return draft.kind(**draft.fields)
 
     # --- sections ---
 
     def symbol_info(self, parts: _Parts) -> None:
-        sym, kind = self.symbol(), self.name()
-        found = {word: self.number() for word in ("hint", "lower", "upper") if self.take(f"{word}=")}
-        parts.symbols.append(SymbolInfo(symbol=sym, kind=kind, **found))  # type: ignore[arg-type]
+        sym = self.symbol()
+        kind: Any = self.choice("backed", "unbacked")
+        hint = self.number() if self.take("hint=") else None
+        lower = self.integer() if self.take("lower=") else None
+        upper = self.integer() if self.take("upper=") else None
+        parts.symbols.append(SymbolInfo(symbol=sym, kind=kind, hint=hint, lower=lower, upper=upper))
 
     def constant(self, parts: _Parts) -> None:
         name = self.name()
@@ -325,10 +205,10 @@ class _Parser(_Values):
         name = self.name()
         inputs = self.listed("(", ")", self.input)
         self.expect("{")
-        lines: list[tuple[Any, int | None]] = []
+        drafts: list[_Draft] = []
         while not self.take("}"):
-            lines.append(self.line())
-        parts.functions.append((name, inputs, lines))
+            drafts.append(self.draft())
+        parts.functions.append((name, inputs, drafts))
 
     def input(self) -> Input:
         name = self.name()
@@ -339,34 +219,6 @@ class _Parser(_Values):
             return ObjectInput(name=name, kind=self.name())
         donated = self.take("donated")
         return TensorInput(name=name, type=self.tensor_type(), donated=donated)
-
-    def line(self) -> tuple[Any, int | None]:
-        """A line and the number of its origin."""
-        kind = BY_WORD.get(self.word())
-        if kind is None:
-            raise self.fail("a line")
-        fields = self.fields(kind)
-        number = None
-        if self.take(";"):
-            self.expect("#")
-            number = self.integer()
-        return kind(**fields), number
-
-    def fields(self, kind: type[Line]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for part in FORMATS[kind]:
-            if isinstance(part, str):
-                self.expect(part)
-            elif isinstance(part, Flag):
-                found[part.name] = self.take(part.word)
-            elif isinstance(part, Optional):
-                given = self.take(part.word)
-                found[part.name] = _FIELDS[part.kind](self) if given else default_of(kind, part.name)
-                if found[part.name] is None and part.kind == "names":
-                    found[part.name] = ()
-            else:
-                found[part.name] = _FIELDS[part.kind](self)
-        return found
 
     def origin(self, parts: _Parts) -> None:
         self.expect("#")
@@ -380,38 +232,51 @@ class _Parser(_Values):
         parts.origins[number] = Origin(nodes=nodes, ops=ops, locations=locations)
 
     def kernel(self, parts: _Parts) -> None:
-        name = self.name()
-        record = self.record()
-        self.rest_of_line()
-        if not isinstance(record, MultiKernel):
-            source: list[str] = []
-            while self.text.startswith("  |", self.at):
-                source.append(self.rest_of_line()[4:])
-            record = dataclasses.replace(record, source="\n".join(source))
-        parts.kernels[name] = record
-
-    def record(self) -> Any:
+        self.skip()
         start = self.at
+        name = self.name()
+        if name in parts.kernels:
+            raise self.fail(f"one section for kernel {name}, not two", start)
+        self.skip()
+        start = self.at
+        fields = self.json()
+        if not isinstance(fields, dict):
+            raise self.fail("a kernel's record", start)
+        self.rest_of_line()
+        fields["name"] = name
+        if self.text.startswith("  |", self.at):
+            fields["source"] = self.block()
+        parts.kernels[name] = self.record(fields, CppKernel | TritonKernel | MultiKernel, start)
+
+    def block(self) -> str:
+        """Text whose lines are marked by a bar each."""
+        found: list[str] = []
+        while self.text.startswith("  |", self.at):
+            found.append(self.rest_of_line()[4:])
+        return "\n".join(found)
+
+    def record(self, fields: Any, kind: Any, start: int) -> Any:
         try:
-            return decode(self.json())
-        except (KeyError, TypeError, ValueError) as error:
-            self.at = start
-            raise self.fail("a record") from error
+            return decode(fields, kind)
+        except RecordError as error:
+            raise self.fail(f"a sound record ({error})", start) from error
 
     def build(self, parts: _Parts) -> None:
-        parts.build = self.record()
+        self.skip()
+        start = self.at
+        parts.build = self.record(self.json(), CppBuild, start)
 
     def storage(self, parts: _Parts) -> None:
         key = self.string()
         self.expect("nbytes")
         nbytes = self.integer()
         self.expect("data")
+        self.skip()
         start = self.at
         try:
             data = None if self.take("none") else base64.b64decode(self.string(), validate=True)
         except binascii.Error as error:
-            self.at = start
-            raise self.fail("base64 data") from error
+            raise self.fail("base64 data", start) from error
         parts.storages.append(Storage(key=key, nbytes=nbytes, data=data))
 
     def graph(self, parts: _Parts) -> None:
@@ -424,7 +289,7 @@ class _Parser(_Values):
         self.expect("%")
         name = self.name()
         self.expect("=")
-        op: Any = self.name()
+        op: Any = self.choice("placeholder", "get_attr", "call_function", "output", "opaque")
         target = self.name()
         args = self.listed("(", ")", self.value)
         kwargs = self.listed("(", ")", self.keyword) if self.take("with") else ()

@@ -10,13 +10,15 @@ import sympy
 
 from kernelscope.errors import ProgramTextError
 from kernelscope.ir.expr import parse_expr
+from kernelscope.ir.text_values import NAME
 
+_BLANK = " \t\n"
 _SPACE = re.compile(r"[ \t\n]*")
-_NAME = re.compile(r"[A-Za-z_][\w.]*(?:::[\w.]+)*")
+_WORD = re.compile(r"[A-Za-z_][\w.]*(?:::[\w.]+)*\??")
 _INT = re.compile(r"-?\d+(?![\w.])")
 _NUMBER = re.compile(r"-?(?:inf|nan|\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-_DEVICE = re.compile(r"[a-z]+(?::\d+)?")
+_DEVICE = re.compile(r"[a-z][a-z_0-9]*(?::\d+)?")
 _CLOSERS = {"[": "]", "{": "}", "(": ")"}
 
 
@@ -27,8 +29,9 @@ class Scanner:
         self.text = text
         self.at = 0
 
-    def fail(self, expected: str) -> ProgramTextError:
-        """The error that ``expected`` is not here."""
+    def fail(self, expected: str, at: int | None = None) -> ProgramTextError:
+        """The error that ``expected`` is not here, or not at position ``at``."""
+        self.at = self.at if at is None else at
         line = self.text.count("\n", 0, self.at) + 1
         column = self.at - (self.text.rfind("\n", 0, self.at) + 1) + 1
         found = self.text[self.at : self.at + 24].split("\n")[0] or "the end"
@@ -41,6 +44,8 @@ class Scanner:
 
     def skip(self) -> None:
         """Goes past white space."""
+        if self.text[self.at : self.at + 1] not in _BLANK:
+            return
         match = _SPACE.match(self.text, self.at)
         assert match is not None
         self.at = match.end()
@@ -50,21 +55,18 @@ class Scanner:
         self.skip()
         return self.at == len(self.text)
 
-    def peek(self, literal: str) -> bool:
-        """Whether ``literal`` comes next (as a whole word, if it is one)."""
-        self.skip()
-        if not self.text.startswith(literal, self.at):
-            return False
-        end = self.at + len(literal)
-        word = literal[-1].isalnum() or literal[-1] == "_"
-        return not (word and end < len(self.text) and (self.text[end].isalnum() or self.text[end] in "_."))
-
     def take(self, literal: str) -> bool:
-        """Goes past ``literal`` if it comes next."""
-        if self.peek(literal):
+        """Goes past ``literal`` if it comes next (as a whole word, if it is one)."""
+        found = self.word() == literal if literal[0].isalpha() and literal[-1] != "=" else self.punctuation(literal)
+        if found:
             self.at += len(literal)
             return True
         return False
+
+    def punctuation(self, mark: str) -> bool:
+        """Whether ``mark`` comes next, not gone past."""
+        self.skip()
+        return self.text.startswith(mark, self.at)
 
     def expect(self, literal: str) -> None:
         """Goes past ``literal``.
@@ -88,12 +90,20 @@ class Scanner:
         """A name, plain or quoted."""
         if self.take("$"):
             return self.string()
-        return self.pattern(_NAME, "a name")
+        return self.pattern(NAME, "a name")
+
+    def choice(self, *choices: str) -> str:
+        """One of a few words."""
+        word = self.word()
+        if word not in choices:
+            raise self.fail(f"one of {', '.join(choices)}")
+        self.at += len(word)
+        return word
 
     def word(self) -> str:
-        """The word that comes next, not gone past."""
+        """The word that comes next, not gone past; empty if something else comes next."""
         self.skip()
-        match = _NAME.match(self.text, self.at)
+        match = _WORD.match(self.text, self.at)
         return match[0] if match else ""
 
     def integer(self) -> int:
@@ -149,7 +159,6 @@ class Scanner:
         try:
             parsed = parse_expr(text)
         except ProgramTextError as error:
-            self.at = start
-            raise self.fail("an expression") from error
+            raise self.fail("an expression", start) from error
         self.at = end
         return parsed

@@ -1,64 +1,25 @@
 """The text form of a program: readable, one line per wrapper line; ``parse`` reads it back (A6).
 
 Order: header, symbols, constants, functions; then the long parts: origins, kernels' text, storages, the graph.
+Must not live here: how a line or an operand is spelled (see ``formats`` and ``text_values``).
 """
 
 from __future__ import annotations
 
 import base64
-import dataclasses
 import json
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-import torch
-
-from kernelscope.ir.expr import to_text
-from kernelscope.ir.formats import FORMATS, Flag, Optional, Part
-from kernelscope.ir.kernels import CppBuild, Kernel, MultiKernel
+from kernelscope.ir.codec import encode
+from kernelscope.ir.formats import FORMATS, Field, Flag, Optional, Part, Result, left_out
+from kernelscope.ir.kernels import Kernel
 from kernelscope.ir.lines import Origin, SourceLocation, WrapperLine
 from kernelscope.ir.program import Function, Graph, GraphNode, Input, Program, ScalarInput, SymbolInfo, TensorInput
-from kernelscope.ir.serialize import encode
-from kernelscope.ir.values import (
-    BufferRef,
-    ConstantRef,
-    DeviceValue,
-    DTypeValue,
-    LayoutValue,
-    ListValue,
-    MemoryFormatValue,
-    NodeRef,
-    NoneValue,
-    ObjectRef,
-    OperatorRef,
-    Scalar,
-    SymExpr,
-    TensorType,
-    TupleValue,
-    View,
-)
+from kernelscope.ir.text_values import KINDS, expr, kwargs, name, operands, string, tensor_type
 
-PLAIN_NAME = re.compile(r"[A-Za-z_][\w.]*(?:::[\w.]+)*\Z")
-RESERVED = frozenset(
-    [
-        "none",
-        "true",
-        "false",
-        "inf",
-        "nan",
-        "view",
-        "complex",
-        "dtype",
-        "device",
-        "layout",
-        "memory_format",
-        "op",
-        "object",
-        "const",
-        "float",
-    ]
-)
+_REMARK_COLUMN = 72
+_REMARK_CHARS = 60
 
 
 def print_program(program: Program, *, origins: bool = True, kernels: bool = True, graph: bool = True) -> str:
@@ -77,10 +38,35 @@ def print_program(program: Program, *, origins: bool = True, kernels: bool = Tru
 
 def print_line(line: WrapperLine) -> str:
     """One line's text, without its origin."""
-    return " ".join(part for spelled in FORMATS[type(line)] for part in _part(spelled, line))
+    text = ""
+    for part in FORMATS[type(line)]:
+        spelled, glued = _part(part, line)
+        if spelled:
+            text += spelled if glued or not text else f" {spelled}"
+    return text
+
+
+def _part(part: Part, line: WrapperLine) -> tuple[str, bool]:
+    """A part's text, empty if it is left out, and whether no space goes before it."""
+    if isinstance(part, str):
+        return part, False
+    found = getattr(line, part.name)
+    match part:
+        case Result(kind=kind):
+            return ("" if found is None else f"{KINDS[kind](found)} ="), False
+        case Field(kind=kind, glued=glued):
+            return KINDS[kind](found), glued
+        case Flag(word=word, when=when):
+            return (word if found is when else ""), False
+        case Optional(word=word, kind=kind, glued=glued):
+            if found == left_out(type(line), part):
+                return "", False
+            return f"{word}{'' if glued else ' '}{KINDS[kind](found)}", False
 
 
 class _Printer:
+    """Prints one program and numbers the origins that its lines name."""
+
     def __init__(self, program: Program, origins: bool) -> None:
         self.program = program
         self.with_origins = origins
@@ -88,72 +74,58 @@ class _Printer:
 
     def sections(self, *, kernels: bool, graph: bool) -> Iterator[str]:
         program = self.program
-        passes = ", ".join(program.passes)
-        release = f" torch={json.dumps(program.torch_version)}" if program.torch_version else ""
-        yield f"program {json.dumps(program.name)} phase={program.phase}{release} passes=[{passes}]"
+        release = f" torch={string(program.torch_version)}" if program.torch_version else ""
+        passes = ", ".join(map(name, program.passes))
+        yield f"program {string(program.name)} phase={program.phase}{release} passes=[{passes}]"
         yield from (_symbol_info(info) for info in program.symbols)
         for constant in program.constants:
-            yield f"constant {name(constant.name)} : {tensor_type(constant.type)} in {json.dumps(constant.storage)}"
+            yield f"constant {name(constant.name)}: {tensor_type(constant.type)} in {string(constant.storage)}"
         for function in program.all_functions():
             yield from self.function(function)
-        for origin, number in self.origins.items():
-            yield f"origin #{number} {_origin(origin)}"
+        if self.origins:
+            yield ""
+        yield from (f"origin #{number} {_origin(origin)}" for origin, number in self.origins.items())
         if kernels:
-            yield from (line for kernel in program.kernels() for line in _kernel(kernel))
-            if program.cpp_build is not None:
-                yield f"build {_json(program.cpp_build)}"
-            for storage in program.storages:
-                data = "none" if storage.data is None else json.dumps(base64.b64encode(storage.data).decode())
-                yield f"storage {json.dumps(storage.key)} nbytes {storage.nbytes} data {data}"
+            yield from _long_parts(program)
         if graph and program.graph is not None:
             yield from _graph(program.graph)
 
     def function(self, function: Function) -> Iterator[str]:
-        inputs = ", ".join(_input(entry) for entry in function.inputs)
+        inputs = ", ".join(map(_input, function.inputs))
         yield ""
         yield f"func {name(function.name)}({inputs}) {{"
         for line in function.lines:
-            yield f"  {print_line(line)}{self.origin(line)}"
+            text = f"  {print_line(line)}"
+            yield text if line.origin is None or not self.with_origins else self.with_origin(text, line.origin)
         yield "}"
 
-    def origin(self, line: WrapperLine) -> str:
-        if not self.with_origins or line.origin is None:
-            return ""
-        return f"  ; #{self.origins.setdefault(line.origin, len(self.origins))}"
+    def with_origin(self, text: str, origin: Origin) -> str:
+        """A line with the number of its origin, and for the reader the origin's line of the model in a few words."""
+        number = self.origins.setdefault(origin, len(self.origins))
+        return f"{text:{_REMARK_COLUMN}}  ; #{number} {_remark(origin)}".rstrip(" ")
 
 
-def _part(part: Part, line: WrapperLine) -> Iterator[str]:
-    if isinstance(part, str):
-        yield part
-    elif isinstance(part, Flag):
-        if getattr(line, part.name):
-            yield part.word
-    elif isinstance(part, Optional):
-        value = getattr(line, part.name)
-        if value != default_of(type(line), part.name):
-            yield part.word
-            yield KINDS[part.kind](value)
-    else:
-        yield KINDS[part.kind](getattr(line, part.name))
+def _remark(origin: Origin) -> str:
+    if not origin.locations:
+        return _one_line(", ".join(origin.ops or origin.nodes))
+    place = origin.locations[-1]
+    return _one_line(f"{place.file.rpartition('/')[2]}:{place.line} {place.text}")
 
 
-def default_of(kind: type[Any], field_name: str) -> Any:
-    """The default of a field; None for a field that has none (it is None when left out of text)."""
-    for field in dataclasses.fields(kind):
-        if field.name == field_name:
-            return None if field.default is dataclasses.MISSING else field.default
-    raise KeyError(field_name)
+def _one_line(text: str) -> str:
+    words = "".join(char if char.isprintable() else "?" for char in " ".join(text.split()))
+    return words if len(words) <= _REMARK_CHARS else f"{words[: _REMARK_CHARS - 3]}..."
 
 
 # --- records ---------------------------------------------------------------------------------------------------
 
 
 def _symbol_info(info: SymbolInfo) -> str:
-    parts = [f"symbol {info.symbol} {info.kind}"]
+    parts = [f"symbol {name(str(info.symbol))} {info.kind}"]
     for word in ("hint", "lower", "upper"):
-        value = getattr(info, word)
-        if value is not None:
-            parts.append(f"{word}={value!r}")
+        bound = getattr(info, word)
+        if bound is not None:
+            parts.append(f"{word}={bound!r}")
     return " ".join(parts)
 
 
@@ -161,176 +133,68 @@ def _input(entry: Input) -> str:
     if isinstance(entry, TensorInput):
         return f"{name(entry.name)}: {'donated ' if entry.donated else ''}{tensor_type(entry.type)}"
     if isinstance(entry, ScalarInput):
-        return f"{name(entry.name)} = {{{to_text(entry.expr)}}}"
+        return f"{name(entry.name)} = {expr(entry.expr)}"
     return f"{name(entry.name)}: object {name(entry.kind)}"
 
 
 def _origin(origin: Origin) -> str:
-    places = [_location(place) for place in origin.locations]
-    ops, nodes = ", ".join(map(name, origin.ops)), ", ".join(map(name, origin.nodes))
-    return f"ops [{ops}] nodes [{nodes}] at [{', '.join(places)}]"
+    places = ", ".join(map(_location, origin.locations))
+    return f"ops [{', '.join(map(name, origin.ops))}] nodes [{', '.join(map(name, origin.nodes))}] at [{places}]"
 
 
 def _location(place: SourceLocation) -> str:
-    return f"{json.dumps(place.file)} {place.line} {json.dumps(place.function)} {json.dumps(place.text)}"
+    return f"{string(place.file)} {place.line} {string(place.function)} {string(place.text)}"
+
+
+def _long_parts(program: Program) -> Iterator[str]:
+    for kernel in {kernel.name: kernel for kernel in program.kernels()}.values():
+        yield from _kernel(kernel)
+    if program.cpp_build is not None:
+        yield ""
+        yield f"build {_record(encode(program.cpp_build))}"
+    if program.storages:
+        yield ""
+    for storage in program.storages:
+        data = "none" if storage.data is None else string(base64.b64encode(storage.data).decode())
+        yield f"storage {string(storage.key)} nbytes {storage.nbytes} data {data}"
 
 
 def _kernel(kernel: Kernel) -> Iterator[str]:
+    fields = encode(kernel)
+    source = fields.pop("source", None)
+    fields.pop("name")
     yield ""
-    if isinstance(kernel, MultiKernel):
-        yield f"kernel {name(kernel.name)} {_json(kernel)}"
-        return
-    yield f"kernel {name(kernel.name)} {_json(dataclasses.replace(kernel, source=''))}"
-    for text in kernel.source.split("\n"):
-        yield f"  | {text}".rstrip(" ") if not text else f"  | {text}"
+    yield f"kernel {name(kernel.name)} {_record(fields)}"
+    if source is not None:
+        yield from (f"  | {line}" if line else "  |" for line in source.split("\n"))
 
 
-def _json(record: Kernel | CppBuild) -> str:
-    return json.dumps(encode(record), allow_nan=False)
+def _record(fields: dict[str, Any]) -> str:
+    """A record as JSON, with a list of records one a line."""
+    parts: list[str] = []
+    for key, field in fields.items():
+        if isinstance(field, list) and field and isinstance(field[0], dict):
+            items = ",\n    ".join(map(json.dumps, field))
+            parts.append(f"{json.dumps(key)}: [\n    {items}]")
+        else:
+            parts.append(f"{json.dumps(key)}: {json.dumps(field)}")
+    return f"{{{', '.join(parts)}}}"
 
 
 def _graph(graph: Graph) -> Iterator[str]:
     yield ""
     yield "graph {"
-    for node in graph.nodes:
-        yield f"  {_node(node)}"
+    yield from (f"  {_node(node)}" for node in graph.nodes)
     yield "}"
-    for buffer, node_name in graph.buffers:
-        yield f"buffer {name(buffer)} %{name(node_name)}"
+    yield from (f"buffer {name(buffer)} %{name(node)}" for buffer, node in graph.buffers)
 
 
 def _node(node: GraphNode) -> str:
-    parts = [f"%{name(node.name)} = {node.op} {name(node.target)} {operands(node.args)}"]
+    parts = [f"%{name(node.name)} = {node.op} {name(node.target)}{operands(node.args)}"]
     if node.kwargs:
-        parts.append(f"with {kwargs(node.kwargs)}")
+        parts.append(f"with{kwargs(node.kwargs)}")
     if node.type is not None:
         parts.append(f": {tensor_type(node.type)}")
     if node.location is not None:
         parts.append(f"at {_location(node.location)}")
     return " ".join(parts)
-
-
-# --- operands --------------------------------------------------------------------------------------------------
-
-
-def name(text: str) -> str:
-    """A name, quoted where it could be read as something else."""
-    return text if PLAIN_NAME.match(text) and text not in RESERVED else f"${json.dumps(text)}"
-
-
-def names(items: tuple[str, ...]) -> str:
-    """Names in parentheses."""
-    return f"({', '.join(name(item) for item in items)})"
-
-
-def dims(shape: tuple[Any, ...]) -> str:
-    """A size or stride in brackets."""
-    return f"[{', '.join(to_text(dim) for dim in shape)}]"
-
-
-def dtype(kind: torch.dtype) -> str:
-    """A dtype by its name."""
-    return str(kind).removeprefix("torch.")
-
-
-def tensor_type(layout: TensorType) -> str:
-    """A layout: ``float32[8, 4]{4, 1} cpu``, with ``+offset`` if there is one."""
-    size = ", ".join(to_text(dim) for dim in layout.size)
-    stride = ", ".join(to_text(dim) for dim in layout.stride)
-    offset = "" if layout.offset == 0 else f" +{{{to_text(layout.offset)}}}"
-    return f"{dtype(layout.dtype)}[{size}]{{{stride}}} {layout.device}{offset}"
-
-
-def scalar(literal: bool | int | float | complex | str) -> str:
-    """A literal."""
-    if isinstance(literal, bool):
-        return "true" if literal else "false"
-    if isinstance(literal, str):
-        return json.dumps(literal)
-    if isinstance(literal, complex):
-        return f"complex({literal.real!r}, {literal.imag!r})"
-    return repr(literal)
-
-
-def value(operand: Any) -> str:
-    """An operand."""
-    match operand:
-        case BufferRef(name=text):
-            return name(text)
-        case ConstantRef(name=text):
-            return f"const {name(text)}"
-        case View():
-            recast = "" if operand.dtype is None else f", {dtype(operand.dtype)}"
-            layout = f"{dims(operand.size)}, {dims(operand.stride)}, {{{to_text(operand.offset)}}}"
-            return f"view({value(operand.base)}, {layout}{recast})"
-        case Scalar(value=literal):
-            return scalar(literal)
-        case SymExpr(expr=expr):
-            return f"{{{to_text(expr)}}}"
-        case NoneValue():
-            return "none"
-        case DTypeValue(dtype=kind):
-            return f"dtype({dtype(kind)})"
-        case DeviceValue(device=place):
-            return f"device({place})"
-        case LayoutValue(name=text):
-            return f"layout({text})"
-        case MemoryFormatValue(name=text):
-            return f"memory_format({text})"
-        case OperatorRef(name=text):
-            return f"op({name(text)})"
-        case ObjectRef(name=text):
-            return f"object({name(text)})"
-        case NodeRef(name=text):
-            return f"%{name(text)}"
-        case ListValue(items=items):
-            return f"[{', '.join(value(item) for item in items)}]"
-        case TupleValue(items=items):
-            return operands(items)
-        case _:
-            raise TypeError(f"{type(operand).__name__} is no operand")
-
-
-def operands(items: tuple[Any, ...]) -> str:
-    """Operands in parentheses."""
-    return f"({', '.join(value(item) for item in items)})"
-
-
-def kwargs(pairs: tuple[tuple[str, Any], ...]) -> str:
-    """Keyword operands in parentheses."""
-    return f"({', '.join(f'{name(key)}={value(item)}' for key, item in pairs)})"
-
-
-def path(steps: tuple[int | str, ...]) -> str:
-    """Indices and keys into a pack."""
-    return f"[{', '.join(json.dumps(step) for step in steps)}]"
-
-
-def steps(items: tuple[tuple[str, Any], ...]) -> str:
-    """Steps to a number inside an operator's result."""
-    return f"[{', '.join(f'{kind} {json.dumps(argument)}' for kind, argument in items)}]"
-
-
-def _expr(expr: Any) -> str:
-    return f"{{{to_text(expr)}}}"
-
-
-KINDS: dict[str, Callable[[Any], str]] = {
-    "bool": lambda flag: "true" if flag else "false",
-    "device": str,
-    "dim": _expr,
-    "dims": dims,
-    "expr": _expr,
-    "int": str,
-    "kernel": lambda kernel: name(kernel.name),
-    "kwargs": kwargs,
-    "name": name,
-    "names": names,
-    "operands": operands,
-    "path": path,
-    "steps": steps,
-    "string": json.dumps,
-    "symbol": str,
-    "type": tensor_type,
-    "value": value,
-}
