@@ -38,7 +38,11 @@ def parse_program(text: str) -> Program:
     Raises:
         ProgramTextError: it is no program's text; says where and what was expected.
     """
-    return _Parser(text).program()
+    parser = _Parser(text)
+    try:
+        return parser.program()
+    except RecursionError as error:
+        raise parser.fail("lists and expressions that are nested less deeply") from error
 
 
 def parse_line(text: str, kernels: Mapping[str, Kernel] | None = None) -> WrapperLine:

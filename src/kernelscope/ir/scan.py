@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import sympy
 
@@ -19,6 +20,7 @@ _INT = re.compile(r"-?\d+(?![\w.])")
 _NUMBER = re.compile(r"-?(?:inf|nan|\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _DEVICE = re.compile(r"[a-z][a-z_0-9]*(?::\d+)?")
+_Number = TypeVar("_Number", int, "int | float")
 _CLOSERS = {"[": "]", "{": "}", "(": ")"}
 
 
@@ -108,16 +110,28 @@ class Scanner:
 
     def integer(self) -> int:
         """A whole number."""
-        return int(self.pattern(_INT, "a whole number"))
+        return self._converted(_INT, "a whole number", int)
 
     def number(self) -> int | float:
         """A number: whole if it is spelled so."""
-        text = self.pattern(_NUMBER, "a number")
-        return int(text) if _INT.fullmatch(text) else float(text)
+        return self._converted(_NUMBER, "a number", lambda text: int(text) if _INT.fullmatch(text) else float(text))
+
+    def _converted(self, pattern: re.Pattern[str], expected: str, convert: Callable[[str], _Number]) -> _Number:
+        self.skip()
+        start = self.at
+        try:
+            return convert(self.pattern(pattern, expected))
+        except ValueError as error:  # more digits than Python converts
+            raise self.fail(expected, start) from error
 
     def string(self) -> str:
         """A quoted string."""
-        return str(json.loads(self.pattern(_STRING, "a string in quotes")))
+        self.skip()
+        start = self.at
+        try:
+            return str(json.loads(self.pattern(_STRING, "a string in quotes")))
+        except ValueError as error:
+            raise self.fail("a string in quotes, with JSON's escapes", start) from error
 
     def device(self) -> str:
         """A device."""

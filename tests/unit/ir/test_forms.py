@@ -193,6 +193,10 @@ def test_only_records_of_the_ir_are_written():
         ("func main", "fun main", "expected a section \\(symbol, constant, func", "line 3, column 1"),
         ("func main", "kernel main", "expected a JSON value", "line 3"),
         ("}\n", "", "expected a line, found 'the end'", ""),
+        ('"built"', '"bu\\ilt"', "expected a string in quotes, with JSON's escapes", "line 1, column 9"),
+        ('"built"', '"bu\nilt"', "expected a string in quotes, with JSON's escapes", "line 1, column 9"),
+        ("(x, w)", f"(x, {'9' * 5000})", "expected a number", "line 5"),
+        ("(x, w)", f"(x, {'[' * 5000})", "nested less deeply", "line 5"),
     ],
 )
 def test_bad_text_says_where(old, new, message, place):
