@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kernelscope.ir import lines as l
 from kernelscope.ir.collectives import InFlight, is_wait
 from kernelscope.ir.storage import Storages, nbytes_of
-from kernelscope.ir.values import TensorType, View
+from kernelscope.ir.values import Dim, TensorType, View
 from kernelscope.ir.verify_subject import Breach, Subject
 
 _ONLY_LOOKS = (l.ReturnLine, l.MultiOutputLine, l.ReinterpretLine, l.AssertSizeStrideLine, l.AssertAlignmentLine)
@@ -48,13 +48,13 @@ def sizes_fit(subject: Subject) -> Iterator[Breach]:
             for problem in _reuse_misfits(line, storages):
                 yield subject.breach("sizes_fit", problem, index)
         elif isinstance(line, l.ReinterpretLine) and not isinstance(line.value, View):
-            needed, have = nbytes_of(line.type), storages.bytes_of(line.value.name)
+            needed, have = nbytes_of(line.type), _room_of(line.value.name, storages)
             if isinstance(needed, int) and isinstance(have, int) and needed > have:
                 message = f"{line.name} needs {needed} bytes, {line.value.name} has {have}"
                 yield subject.breach("sizes_fit", message, index)
         for reference in subject.references[index]:
             if isinstance(reference, View):
-                needed, have = _view_bytes(reference, storages), storages.bytes_of(reference.base.name)
+                needed, have = _view_bytes(reference, storages), _room_of(reference.base.name, storages)
                 if isinstance(needed, int) and isinstance(have, int) and needed > have:
                     message = f"a view of {reference.base.name} needs {needed} bytes of {have}"
                     yield subject.breach("sizes_fit", message, index)
@@ -68,6 +68,13 @@ def _reuse_misfits(line: l.ReuseLine, storages: Storages) -> Iterator[str]:
     old = storages.types.get(line.old)
     if old is not None and (old.device, old.dtype) != (line.type.device, line.type.dtype):
         yield f"{line.new} and {line.old} differ in dtype or device"
+
+
+def _room_of(name: str, storages: Storages) -> Dim | None:
+    """Bytes a view may cover: the storage's, or the layout's that an operator says its aliasing result has."""
+    have, layout = storages.bytes_of(name), storages.types.get(name)
+    said = None if layout is None else nbytes_of(layout)
+    return max(have, said) if isinstance(have, int) and isinstance(said, int) else have
 
 
 def _view_bytes(view: View, storages: Storages) -> int | None:
