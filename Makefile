@@ -40,7 +40,7 @@ lint: $(STAMP)  ## ruff, mypy, import-linter
 check: lint test  ## lint and test
 
 golden: $(STAMP)  ## write the golden files anew
-	$(PYTEST) --update-golden tests/golden
+	$(PYTEST) --update-golden -k golden tests/unit
 
 zoo-inference: $(STAMP)  ## every architecture of the zoo, inference
 	$(PYTEST) -m "zoo and not training" tests

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from kernelscope.ir import lines as l
-from kernelscope.ir.dataflow import defines, operand_names
+from kernelscope.ir.dataflow import buffers_of_roles, defines
 from kernelscope.ir.expr import as_dim
-from kernelscope.ir.kernels import CppParam, Kernel, MultiKernel, TritonParam
+from kernelscope.ir.kernels import READ_ROLES, WRITE_ROLES, Kernel, MultiKernel
 from kernelscope.ir.program import Function, Input, Program, ScalarInput, TensorInput
 from kernelscope.ir.values import BufferRef, Dim, TensorType, TensorValue, Value
 
@@ -107,13 +107,8 @@ class FunctionBuilder:
         record = self._kernels[kernel]
         while isinstance(record, MultiKernel):
             record = self._kernels[record.choices[0]]
-        params: tuple[CppParam | TritonParam, ...] = record.params
-        pairs = list(zip(params, args, strict=True))
-
-        def names(*roles: str) -> tuple[str, ...]:
-            return tuple(dict.fromkeys(n for param, arg in pairs if param.role in roles for n in operand_names(arg)))
-
-        reads, writes = names("in", "inout"), names("out", "inout")
+        roles = [param.role for param in record.params]
+        reads, writes = (buffers_of_roles(roles, args, wanted) for wanted in (READ_ROLES, WRITE_ROLES))
         self.add(l.KernelCallLine(kernel=kernel, args=args, reads=reads, writes=writes, device=device))
 
     def out(self, op: str, args: Sequence[Value], out: TensorValue) -> None:

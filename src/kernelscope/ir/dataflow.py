@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import sympy
 
 from kernelscope.ir import lines as l
 from kernelscope.ir.expr import free_symbols
+from kernelscope.ir.kernels import ParamRole
 from kernelscope.ir.lines import WrapperLine
 from kernelscope.ir.values import (
     BufferRef,
@@ -59,6 +60,14 @@ def operand_names(value: object) -> Iterator[str]:
                 yield from operand_names(item)
         case _:
             return
+
+
+def buffers_of_roles(
+    roles: Sequence[ParamRole], args: Sequence[Value], wanted: tuple[ParamRole, ...]
+) -> tuple[str, ...]:
+    """Names of the buffers passed to a kernel for parameters of the wanted roles, without repeats."""
+    pairs = zip(roles, args, strict=True)
+    return tuple(dict.fromkeys(name for role, arg in pairs if role in wanted for name in operand_names(arg)))
 
 
 def operand_symbols(value: object) -> Iterator[sympy.Symbol]:

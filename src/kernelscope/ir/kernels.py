@@ -15,6 +15,9 @@ import torch
 ParamRole: TypeAlias = Literal["in", "out", "inout", "scalar"]
 """``out``: written without being read first, unless an earlier line wrote it (an accumulating store)."""
 
+READ_ROLES: tuple[ParamRole, ...] = ("in", "inout")
+WRITE_ROLES: tuple[ParamRole, ...] = ("out", "inout")
+
 GridKind: TypeAlias = Literal[
     "grid_1d",
     "grid_2d",

@@ -7,14 +7,11 @@ from collections.abc import Iterator
 import torch
 
 from kernelscope.ir import lines as l
-from kernelscope.ir.dataflow import call_operands, called_functions, operand_names
-from kernelscope.ir.kernels import CppParam, Kernel, MultiKernel, TritonParam
+from kernelscope.ir.dataflow import buffers_of_roles, call_operands, called_functions
+from kernelscope.ir.kernels import READ_ROLES, WRITE_ROLES, CppParam, Kernel, MultiKernel, TritonParam
 from kernelscope.ir.program import TensorInput
 from kernelscope.ir.values import BufferRef, ConstantRef, TensorValue, Value, View
 from kernelscope.ir.verify_subject import Breach, Context, Subject
-
-_ROLE_READS = ("in", "inout")
-_ROLE_WRITES = ("out", "inout")
 
 
 def kernels_before_call(subject: Subject) -> Iterator[Breach]:
@@ -48,13 +45,13 @@ def _call_matches(line: l.KernelCallLine, subject: Subject, index: int) -> Itera
         message = f"kernel {line.kernel} takes {len(params)} operands, got {len(line.args)}"
         yield subject.breach("kernel_operands", message, index)
         return
-    pairs = list(zip(params, line.args, strict=True))
-    for position, (param, arg) in enumerate(pairs):
+    for position, (param, arg) in enumerate(zip(params, line.args, strict=True)):
         problem = _operand_problem(param, arg, subject)
         if problem:
             yield subject.breach("kernel_operands", f"operand {position} of kernel {line.kernel} {problem}", index)
-    for label, given, roles in (("reads", line.reads, _ROLE_READS), ("writes", line.writes, _ROLE_WRITES)):
-        names = {name for param, arg in pairs if param.role in roles for name in operand_names(arg)}
+    roles = [param.role for param in params]
+    for label, given, wanted in (("reads", line.reads, READ_ROLES), ("writes", line.writes, WRITE_ROLES)):
+        names = set(buffers_of_roles(roles, line.args, wanted))
         if names != set(given):
             message = f"{label} {sorted(given)} of kernel {line.kernel} should be {sorted(names)}"
             yield subject.breach("kernel_effects", message, index)

@@ -16,9 +16,9 @@ from kernelscope.capture.inductor.triton import triton_kernel, user_triton_kerne
 from kernelscope.capture.inductor.values import to_value
 from kernelscope.capture.inductor.versions import current_stream
 from kernelscope.errors import UnsupportedError
-from kernelscope.ir.dataflow import operand_names
+from kernelscope.ir.dataflow import buffers_of_roles
 from kernelscope.ir.expr import canonical, symbol
-from kernelscope.ir.kernels import CppKernel, Kernel, MultiKernel, ParamRole, TritonKernel
+from kernelscope.ir.kernels import READ_ROLES, WRITE_ROLES, CppKernel, Kernel, MultiKernel, ParamRole, TritonKernel
 from kernelscope.ir.lines import KernelCallLine, KernelDefinitionLine, Origin
 from kernelscope.ir.values import NoneValue, Scalar, SymExpr, Value
 
@@ -28,12 +28,6 @@ def kernel_roles(kernel: Kernel, kernels: dict[str, Kernel]) -> tuple[ParamRole,
     if isinstance(kernel, MultiKernel):
         return kernel_roles(kernels[kernel.choices[0]], kernels)
     return tuple(param.role for param in kernel.params)
-
-
-def touched(roles: Sequence[ParamRole], args: Sequence[Value], wanted: tuple[ParamRole, ...]) -> tuple[str, ...]:
-    """Names of the buffers passed for parameters of the wanted roles, without repeats."""
-    names = (name for role, arg in zip(roles, args, strict=True) if role in wanted for name in operand_names(arg))
-    return tuple(dict.fromkeys(names))
 
 
 class KernelEntries(Recording):
@@ -116,8 +110,8 @@ class KernelEntries(Recording):
             KernelCallLine(
                 kernel=kernel_name,
                 args=args,
-                reads=touched(roles, args, ("in", "inout")),
-                writes=touched(roles, args, ("out", "inout")),
+                reads=buffers_of_roles(roles, args, READ_ROLES),
+                writes=buffers_of_roles(roles, args, WRITE_ROLES),
                 device=device or V.graph.get_current_device_or_throw(),
                 stream=current_stream(V.graph.scheduler),
                 origin=self._call_origin(),

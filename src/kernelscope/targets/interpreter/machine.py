@@ -14,9 +14,10 @@ import torch
 from typing_extensions import assert_never
 
 from kernelscope.ir import lines as l
-from kernelscope.ir.program import Function, Program, TensorInput
+from kernelscope.ir.program import Function, Program
 from kernelscope.ir.values import SymExpr
 from kernelscope.runtime import host
+from kernelscope.targets.inputs import input_specs
 from kernelscope.targets.interpreter.evaluate import number, shape, value, values
 
 
@@ -46,7 +47,7 @@ class Machine:
         self.kernels = kernels
         self.constants = constants
         self.functions = {function.name: function for function in program.all_functions()}
-        self.check = host.input_checker(len(program.main.inputs), _specs(program.main))
+        self.check = host.input_checker(len(program.main.inputs), input_specs(program.main))
 
     def call(self, args: list[Any]) -> tuple[Any, ...]:
         """Runs ``main`` on the flat list of its inputs, which is emptied."""
@@ -231,16 +232,3 @@ def _follow(found: Any, path: tuple[l.PathStep, ...]) -> Any:
             attribute = getattr(found, str(argument) if kind in ("key", "call") else kind)
             found = attribute if kind == "key" else attribute()
     return found
-
-
-def _specs(function: Function) -> tuple[tuple[Any, ...], ...]:
-    """The checks of a function's tensor inputs, as ``host.check_inputs`` takes them."""
-
-    def known(dims: tuple[Any, ...]) -> tuple[int | None, ...]:
-        return tuple(dim if isinstance(dim, int) else None for dim in dims)
-
-    return tuple(
-        (index, entry.name, entry.type.dtype, str(entry.type.device), known(entry.type.size), known(entry.type.stride))
-        for index, entry in enumerate(function.inputs)
-        if isinstance(entry, TensorInput)
-    )

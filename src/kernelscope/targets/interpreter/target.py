@@ -36,17 +36,18 @@ class InterpreterTarget:
 
 
 def boot(namespace: dict[str, Any], payload: str) -> None:
-    """Defines ``call`` in ``namespace``; constants are looked up there, where PyTorch puts them."""
+    """Defines ``call`` in ``namespace``; the first call looks constants up there, where PyTorch has put them."""
     kernels, texts = unpack(payload)
     namespace["PROGRAM_JSON"] = texts["program"]
     install_kernels(namespace, kernels)
     program = from_json(texts["program"])
-    names = [constant.name for constant in program.constants]
 
-    def call(args: list[Any]) -> Any:
-        return Machine(program, namespace, {name: namespace[name] for name in names}).call(args)
+    @functools.cache
+    def machine() -> Machine:
+        constants = {constant.name: namespace[constant.name] for constant in program.constants}
+        return Machine(program, namespace, constants)
 
-    namespace["call"] = call
+    namespace["call"] = lambda args: machine().call(args)
 
 
 def _load(program: Program) -> Callable[[list[Any]], Any]:

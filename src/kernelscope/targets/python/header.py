@@ -9,7 +9,8 @@ import torch
 
 from kernelscope.ir import lines as l
 from kernelscope.ir.program import Program, TensorInput
-from kernelscope.ir.values import Dim, DTypeValue, ListValue, OperatorRef, TensorType, TupleValue, View
+from kernelscope.ir.values import DTypeValue, ListValue, OperatorRef, TensorType, TupleValue, View
+from kernelscope.targets.inputs import input_specs
 from kernelscope.targets.python.literals import dtype, operator_alias
 from kernelscope.targets.writer import Writer
 from kernelscope.version import __version__
@@ -59,23 +60,16 @@ def write(out: Writer, program: Program) -> None:
 
 
 def _write_inputs(out: Writer, program: Program) -> None:
-    tensors = [(index, entry) for index, entry in enumerate(program.main.inputs) if isinstance(entry, TensorInput)]
-    if not tensors:
+    specs = input_specs(program.main)
+    if not specs:
         return
     out.line()
     out.line(f"check_inputs = input_checker({len(program.main.inputs)}, (")
     with out.indent():
         out.comment("position, name, dtype, device, size, stride; None is not checked here")
-        for index, entry in tensors:
-            layout = entry.type
-            shape = f"{_checked(layout.size)}, {_checked(layout.stride)}"
-            out.line(f"({index}, {entry.name!r}, {dtype(layout.dtype)}, {str(layout.device)!r}, {shape}),")
+        for index, name, kind, place, size, stride in specs:
+            out.line(f"({index}, {name!r}, {dtype(kind)}, {place!r}, {size!r}, {stride!r}),")
     out.line("))")
-
-
-def _checked(shape: tuple[Dim, ...]) -> str:
-    inner = ", ".join(str(dim) if isinstance(dim, int) else "None" for dim in shape)
-    return f"({inner},)" if len(shape) == 1 else f"({inner})"
 
 
 def _lines(program: Program) -> Iterator[l.WrapperLine]:
