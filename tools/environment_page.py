@@ -9,8 +9,8 @@ def page() -> str:
     """The page's text."""
     rows = []
     for field in dataclasses.fields(Config):
-        choices = ", ".join(f"`{choice}`" for choice in field.metadata["choices"]) or "any"
-        default = "computed" if field.default is dataclasses.MISSING else f"`{field.default}`"
+        choices = ", ".join(f"`{choice}`" for choice in field.metadata["choices"]) or field.metadata["values"]
+        default = field.metadata["default_text"] or f"`{field.default}`"
         rows.append(
             f"| `{field.metadata['variable']}` | `{field.name}` | {choices} | {default} | {field.metadata['doc']} |"
         )

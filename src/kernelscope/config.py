@@ -21,8 +21,11 @@ _ELSEWHERE = frozenset({"KERNELSCOPE_CASES", "KERNELSCOPE_TEST_ROOT"})
 """Variables with our prefix that other programs read (the test suite)."""
 
 
-def _setting(variable: str, doc: str, *, choices: tuple[str, ...] = (), **kwargs: Any) -> Any:
-    return dataclasses.field(metadata={"variable": variable, "doc": doc, "choices": choices}, **kwargs)
+def _setting(
+    variable: str, doc: str, *, choices: tuple[str, ...] = (), values: str = "", default_text: str = "", **kwargs: Any
+) -> Any:
+    metadata = {"variable": variable, "doc": doc, "choices": choices, "values": values, "default_text": default_text}
+    return dataclasses.field(metadata=metadata, **kwargs)
 
 
 def _cache_home() -> Path:
@@ -33,7 +36,12 @@ def _cache_home() -> Path:
 class Config:
     """All settings of Kernelscope."""
 
-    target: str = _setting("KERNELSCOPE_TARGET", "Target of torch.compile: a registered name.", default="python")
+    target: str = _setting(
+        "KERNELSCOPE_TARGET",
+        "Target of torch.compile.",
+        values="the name of a target: `python`, `interpreter`, or a registered one",
+        default="python",
+    )
     on_unsupported: str = _setting(
         "KERNELSCOPE_ON_UNSUPPORTED",
         "What a graph does that has no form in the IR: fail, or be compiled by plain Inductor with a warning.",
@@ -47,16 +55,30 @@ class Config:
         choices=("0", "1", "2", "3"),
         default=1,
     )
-    cache_dir: Path = _setting("KERNELSCOPE_CACHE_DIR", "Where built kernels are kept.", default_factory=_cache_home)
+    cache_dir: Path = _setting(
+        "KERNELSCOPE_CACHE_DIR",
+        "Where built kernels are kept.",
+        values="a directory",
+        default_text="`$XDG_CACHE_HOME/kernelscope`, else `~/.cache/kernelscope`",
+        default_factory=_cache_home,
+    )
     compile_jobs: int = _setting(
         "KERNELSCOPE_COMPILE_JOBS",
         "Compilers that run at a time in one process.",
+        values="a whole number, at least 1",
+        default_text="the number of processors",
         default_factory=lambda: os.cpu_count() or 1,
     )
-    cxx: str = _setting("KERNELSCOPE_CXX", "The C++ compiler; CXX, then g++, if unset.", default="")
+    cxx: str = _setting(
+        "KERNELSCOPE_CXX",
+        "The C++ compiler.",
+        values="a command or a path",
+        default_text="`$CXX`, else `g++`, else `clang++`",
+        default="",
+    )
     progress: str = _setting(
         "KERNELSCOPE_PROGRESS",
-        "Progress lines on standard error: auto shows them on a terminal.",
+        "Progress lines on standard error: `auto` shows them on a terminal.",
         choices=("auto", "on", "off"),
         default="auto",
     )
@@ -85,10 +107,14 @@ def _read(variable: str, kind: str, text: str, choices: tuple[str, ...]) -> Any:
             f"{variable} is {text!r}", where="environment", hint=f"it must be one of {', '.join(choices)}"
         )
     if kind == "Path":
+        if not text:
+            raise OptionError(f"{variable} is empty", where="environment", hint="name a directory, or unset it")
         return Path(text).expanduser()
     if kind == "int":
-        if not text.isdecimal():
-            raise OptionError(f"{variable} is {text!r}", where="environment", hint="it must be a whole number")
+        if not (text.isascii() and text.isdecimal()) or (not choices and int(text) < 1):
+            raise OptionError(
+                f"{variable} is {text!r}", where="environment", hint="it must be a whole number, at least 1"
+            )
         return int(text)
     return text
 
@@ -112,12 +138,14 @@ def override(**changes: Any) -> Iterator[Config]:
     """Within, the named settings have other values.
 
     Raises:
-        OptionError: there is no setting of that name.
+        OptionError: there is no setting of that name, or it cannot have that value.
     """
-    known = {field.name for field in dataclasses.fields(Config)}
-    for name in changes:
+    known = {field.name: field.metadata["choices"] for field in dataclasses.fields(Config)}
+    for name, value in changes.items():
         if name not in known:
             raise OptionError(f"unknown setting {name!r}", hint=f"settings are {', '.join(sorted(known))}")
+        if known[name] and str(value) not in known[name]:
+            raise OptionError(f"setting {name} cannot be {value!r}", hint=f"it must be one of {', '.join(known[name])}")
     token = _override.set(dataclasses.replace(current(), **changes))
     try:
         yield current()

@@ -2,16 +2,27 @@
 
 Examples:
   kernelscope demo
+  kernelscope demo --lines 40
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from kernelscope.cli.output import progress
+from kernelscope.cli.failures import EXIT_FAULT
+from kernelscope.cli.output import plural, progress
 
-_SHOWN_LINES = 14
+if TYPE_CHECKING:
+    from kernelscope.api import Program
+
+_SHOWN_LINES = 16
+_WIDTH = 110
+_TOLERANCE = 1e-4
+_CALLS = 50
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,61 +31,71 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Runs the tour."""
-    import torch
+    """Runs the tour; a compiled model that differs from eager is a fault."""
+    with progress("loading PyTorch"):
+        import torch
 
-    from kernelscope import api
-
-    torch.manual_seed(0)
-    layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, activation="gelu")
-    model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
-    inputs = torch.randn(2, 16, 64)
-    print("A transformer of two layers, width 64, on a batch of 2 x 16:\n")
-    start = time.perf_counter()
-    with progress("compiling"), torch.no_grad():
+        from kernelscope import api
+        from kernelscope.cli import demo_model as demo
+    model, (x,) = demo.make()
+    print(f"A transformer of {demo.LAYERS} layers, width {demo.WIDTH}, on a batch of {demo.BATCH} x {demo.LENGTH}:\n")
+    with torch.no_grad():
         compiled = torch.compile(model, backend="kernelscope", dynamic=False)
-        error = (compiled(inputs) - model(inputs)).abs().max().item()
-        program = api.capture(model, inputs)
-    print(f"compiled in {time.perf_counter() - start:.1f} s; largest difference from eager: {error:.2e}\n")
-    _show_program(str(program), options.lines)
+        start = time.perf_counter()
+        with progress("compiling, and building the kernels"):
+            result = compiled(x)
+        print(f"compiled and run in {time.perf_counter() - start:.1f} s")
+        error = (result - model(x)).abs().max().item()
+        print(f"largest difference from eager: {error:.1e}{'' if error < _TOLERANCE else ' -- that is too much'}")
+        print(f"one call: eager {_call_us(model, x):.0f} us, compiled {_call_us(compiled, x):.0f} us\n")
+        with progress("capturing"):
+            program = api.capture(model, x)
+    _show_lines(program, options.lines)
     _show_kernels(program)
     _show_memory(program)
     print("\nNext:\n  kernelscope show MODEL.py --target python\n  kernelscope run SCRIPT.py\n  kernelscope doctor")
-    return 0 if error < 1e-4 else 1
+    return 0 if error < _TOLERANCE else EXIT_FAULT
 
 
-def _show_program(text: str, shown: int) -> None:
-    lines = text.split("\n")
-    first = next(index for index, line in enumerate(lines) if line.startswith("func "))
-    print("Its host program (the first lines):\n")
-    print(f"  {lines[first][:96]}...")
-    for line in lines[first + 1 : first + 1 + shown]:
-        print(f"  {line[:110]}")
+def _call_us(function: Callable[[Any], Any], x: Any) -> float:
+    """Microseconds that a call takes: the median of many, after some that do not count."""
+    times = []
+    for _ in range(_CALLS):
+        start = time.perf_counter_ns()
+        function(x)
+        times.append(time.perf_counter_ns() - start)
+    return statistics.median(times[_CALLS // 5 :]) / 1e3
 
 
-def _show_kernels(program: object) -> None:
-    from kernelscope.api import Program
+def _show_lines(program: Program, shown: int) -> None:
+    from kernelscope.ir.lines import KernelDefinitionLine
+    from kernelscope.ir.text import print_line
 
-    assert isinstance(program, Program)
-    print("\nIts kernels:\n")
+    main = program.main
+    print(f"Its host program has {plural(len(main.inputs), 'input')} and {plural(len(main.lines), 'line')}; in part:\n")
+    steps = [line for line in main.lines if not isinstance(line, KernelDefinitionLine)]
+    for line in steps[:shown]:
+        text = print_line(line)
+        print(f"  {text if len(text) <= _WIDTH else f'{text[: _WIDTH - 3]}...'}")
+    if len(steps) > shown:
+        print(f"  ... and {len(steps) - shown} more (kernelscope demo --lines {len(steps)})")
+
+
+def _show_kernels(program: Program) -> None:
+    print("\nIts kernels, and what is fused in each:\n")
     for kernel in program.kernels():
-        fused = ", ".join(getattr(kernel, "fused_ops", ()))
-        print(f"  {kernel.name:<58} {fused[:60]}")
+        fused = ", ".join(name.removeprefix("aten.") for name in getattr(kernel, "fused_ops", ()))
+        print(f"  {kernel.name[:60]:<60} {fused[:60]}")
 
 
-def _show_memory(program: object) -> None:
-    from kernelscope.api import Program, memory_report
+def _show_memory(program: Program) -> None:
+    from kernelscope.api import memory_report
 
-    assert isinstance(program, Program)
     report = memory_report(program).main
     print(
-        f"\nIts memory plan: {report.allocations} allocations and {reuses(report.reuses)} of a freed storage; peak "
-        f"{report.peak_bytes:,} bytes, at least {report.max_live_bytes:,} are needed.\nHeld at the peak:\n"
+        f"\nIts memory plan: {plural(report.allocations, 'allocation')} and {plural(report.reuses, 'reuse')} of a "
+        f"freed storage.\nPeak {report.peak_bytes:,} bytes; {report.max_live_bytes:,} bytes are live at a time, which "
+        "no plan can go below.\nHeld at the peak:\n"
     )
     for name, nbytes in report.peak_names[:5]:
         print(f"  {name:<12} {nbytes:>10,} bytes")
-
-
-def reuses(count: int) -> str:
-    """``count`` reuses, in words."""
-    return f"{count} reuse{'' if count == 1 else 's'}"

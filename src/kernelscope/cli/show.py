@@ -16,7 +16,8 @@ import argparse
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.cli.output import load_programs, output_arguments, write, write_json
+from kernelscope.cli.models import load_program
+from kernelscope.cli.output import output_arguments, write, write_json
 
 if TYPE_CHECKING:
     from kernelscope.api import Program
@@ -34,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Shows the program."""
-    (program,) = load_programs(options.program)
+    program = load_program(options.program)
     if options.save:
         program.save(options.save)
     if options.summary or options.memory:

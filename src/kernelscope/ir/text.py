@@ -20,6 +20,7 @@ from kernelscope.ir.text_values import KINDS, expr, kwargs, name, operands, stri
 
 _REMARK_COLUMN = 72
 _REMARK_CHARS = 60
+_SIGNATURE_CHARS = 110
 
 
 def print_program(program: Program, *, origins: bool = True, kernels: bool = True, graph: bool = True) -> str:
@@ -91,18 +92,30 @@ class _Printer:
             yield from _graph(program.graph)
 
     def function(self, function: Function) -> Iterator[str]:
-        inputs = ", ".join(map(_input, function.inputs))
         yield ""
-        yield f"func {name(function.name)}({inputs}) {{"
+        yield _signature(function)
+        last = None
         for line in function.lines:
             text = f"  {print_line(line)}"
-            yield text if line.origin is None or not self.with_origins else self.with_origin(text, line.origin)
+            shown = line.origin if self.with_origins else None
+            yield text if shown is None else self.with_origin(text, shown, remark=shown != last)
+            last = shown
         yield "}"
 
-    def with_origin(self, text: str, origin: Origin) -> str:
-        """A line with the number of its origin, and for the reader the origin's line of the model in a few words."""
+    def with_origin(self, text: str, origin: Origin, *, remark: bool) -> str:
+        """A line with the number of its origin, and with ``remark``, for the reader, what is there, in a few words."""
         number = self.origins.setdefault(origin, len(self.origins))
-        return f"{text:{_REMARK_COLUMN}}  ; #{number} {_remark(origin)}".rstrip(" ")
+        return f"{text:{_REMARK_COLUMN}}  ; #{number} {_remark(origin) if remark else ''}".rstrip(" ")
+
+
+def _signature(function: Function) -> str:
+    inputs = [_input(entry) for entry in function.inputs]
+    line = f"func {name(function.name)}({', '.join(inputs)}) {{"
+    if not inputs or len(line) <= _SIGNATURE_CHARS:
+        return line
+    return "\n".join(
+        [f"func {name(function.name)}(", *(f"    {entry}," for entry in inputs[:-1]), f"    {inputs[-1]}", ") {"]
+    )
 
 
 def _remark(origin: Origin) -> str:

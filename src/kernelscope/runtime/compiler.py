@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shlex
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -39,8 +41,15 @@ def find_compiler(cxx: str) -> str:
 
 @functools.cache
 def identity(compiler: str) -> str:
-    """The compiler's own words about its version."""
-    done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
+    """The compiler's own words about its version.
+
+    Raises:
+        BuildError: it does not run.
+    """
+    try:
+        done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise BuildError(f"cannot run {compiler}: {error}", hint=INSTALL_HINT) from error
     return done.stdout.split("\n", 1)[0]
 
 
@@ -69,6 +78,35 @@ def python_include() -> str:
     if not (include / "Python.h").exists():
         raise BuildError(f"Python's headers are not installed ({include}/Python.h)", hint=INSTALL_HINT)
     return f"-I{include}"
+
+
+_turns = threading.Condition()
+_running = 0
+
+
+def _reset_turns() -> None:
+    # A forked child runs none of its parent's compilers.
+    global _turns, _running
+    _turns, _running = threading.Condition(), 0
+
+
+os.register_at_fork(after_in_child=_reset_turns)
+
+
+@contextlib.contextmanager
+def turn(jobs: int) -> Iterator[None]:
+    """Waits until fewer than ``jobs`` compilers of this process run, and counts one more within."""
+    global _running
+    turns = _turns
+    with turns:
+        turns.wait_for(lambda: _running < max(1, jobs))
+        _running += 1
+    try:
+        yield
+    finally:
+        with turns:
+            _running -= 1
+            turns.notify_all()
 
 
 def run(command: Sequence[str], *, kept: Path) -> None:

@@ -7,7 +7,7 @@ Must not live here: building kernels (``cpp_build``), loading programs (``boot``
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,7 +20,7 @@ _guards: Any = torch._C._dynamo.guards
 empty_strided_cpu: Callable[..., torch.Tensor] = _guards._empty_strided_cpu
 """``empty_strided_cpu(size, stride, dtype)``: an uninitialised CPU tensor."""
 
-reinterpret_tensor: Callable[..., torch.Tensor] = _guards._reinterpret_tensor
+reinterpret_tensor: Callable[..., torch.Tensor]
 """``reinterpret_tensor(base, size, stride, offset)``: a view; ``offset`` in elements from the start of ``base``."""
 
 assert_size_stride: Callable[..., None] = _guards.assert_size_stride
@@ -28,6 +28,17 @@ assert_size_stride: Callable[..., None] = _guards.assert_size_stride
 
 assert_alignment: Callable[..., None] = _guards.assert_alignment
 """``assert_alignment(tensor, alignment_bytes, label)``: raises ``AssertionError`` when data is not aligned."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Makes ``reinterpret_tensor`` when it is first asked for, so that importing this module builds nothing."""
+        if name != "reinterpret_tensor":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        native, plain = hostcalls(), _guards._reinterpret_tensor
+        globals()[name] = plain if native is None else native.direct_call(name, plain)
+        return globals()[name]
+
 
 _ALIGNMENT_BYTES = 16
 
@@ -40,8 +51,13 @@ _BINDINGS: dict[str, Callable[..., Any]] = {
     "aten.convolution.default": torch.convolution,
 }
 
-
-_NATIVE = {"aten.mm.out": "mm_out", "aten.bmm.out": "bmm_out", "aten.addmm.out": "addmm_out"}
+_NATIVE = {
+    "aten.mm.out": "mm_out",
+    "aten.bmm.out": "bmm_out",
+    "aten.addmm.out": "addmm_out",
+    "aten.baddbmm.out": "baddbmm_out",
+}
+"""Those with a native form (``native/hostcalls.cpp``)."""
 
 
 def operator(name: str) -> Callable[..., Any]:
@@ -51,7 +67,7 @@ def operator(name: str) -> Callable[..., Any]:
         UnsupportedError: no such operator is registered in this process.
     """
     if name in _NATIVE and (native := hostcalls()) is not None:
-        return native.operator_call(_NATIVE[name], _BINDINGS[name])  # type: ignore[no-any-return]
+        return native.direct_call(_NATIVE[name], _BINDINGS[name])  # type: ignore[no-any-return]
     if name in _BINDINGS:
         return _BINDINGS[name]
     found: Any = torch.ops
@@ -85,7 +101,7 @@ def input_checker(count: int, inputs: tuple[tuple[Any, ...], ...]) -> Callable[[
         (position, torch.empty(0, dtype=dtype, device=device), size, stride)
         for position, _, dtype, device, size, stride in inputs
     )
-    return native.input_checker(exemplars, check)  # type: ignore[no-any-return]
+    return native.input_checker(count, exemplars, check)  # type: ignore[no-any-return]
 
 
 def check_inputs(args: Sequence[Any], inputs: Sequence[tuple[Any, ...]]) -> None:

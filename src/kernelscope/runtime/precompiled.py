@@ -1,13 +1,15 @@
 """A precompiled form of PyTorch's vector headers, made in the background once it pays.
 
 Making it costs about as much as three builds without it, so a process starts it (at low priority, for later
-builds and later processes) only after it has built several libraries with the same flags. A build never waits.
+builds and later processes) only after it has built several libraries with the same flags. A build never waits, so
+this compiler is not counted among those that run at a time.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-import subprocess
+import shutil
 import tempfile
 import threading
 from collections import Counter
@@ -16,10 +18,14 @@ from pathlib import Path
 import torch
 
 from kernelscope import config
+from kernelscope.errors import BuildError
 from kernelscope.runtime import cache, compiler
+
+log = logging.getLogger("kernelscope.build")
 
 HEADER = "torch/csrc/inductor/cpp_prefix.h"
 _BUILDS_BEFORE = 3
+_LOW_PRIORITY = ("nice",) if shutil.which("nice") else ()
 _counts: Counter[str] = Counter()
 _guard = threading.Lock()
 
@@ -41,17 +47,24 @@ def usable(cxx: str, compile_flags: tuple[str, ...], settings: config.Config) ->
 
 
 def _make(cxx: str, compile_flags: tuple[str, ...], header: Path) -> None:
-    with cache.lock(header.with_suffix(".lock")):
-        target = header.with_suffix(".h.gch")
-        if target.exists():
-            return
-        header.write_text(f"#include <{HEADER}>\n")
-        handle, temporary = tempfile.mkstemp(dir=header.parent, suffix=".gch")
-        os.close(handle)
-        command = [cxx, *compile_flags, "-w", *compiler.include_flags(), "-x", "c++-header", str(header)]
-        done = subprocess.run(["nice", *command, "-o", temporary], capture_output=True, check=False)
-        if done.returncode == 0:
-            os.replace(temporary, target)
-        else:
-            # Only builds' speed depends on it, and a build that fails says so itself.
-            Path(temporary).unlink(missing_ok=True)
+    try:
+        with cache.lock(header.with_suffix(".lock")):
+            if not header.with_suffix(".h.gch").exists():
+                _compile(cxx, compile_flags, header)
+    except (BuildError, OSError) as error:
+        # Only builds' speed depends on it, and a build that fails says so itself.
+        log.info("PyTorch's headers are not precompiled: %s", error)
+
+
+def _compile(cxx: str, compile_flags: tuple[str, ...], header: Path) -> None:
+    for leftover in header.parent.glob(f"{header.stem}-*"):
+        leftover.unlink(missing_ok=True)  # of a process that ended meanwhile
+    header.write_text(f"#include <{HEADER}>\n")
+    handle, temporary = tempfile.mkstemp(dir=header.parent, prefix=f"{header.stem}-", suffix=".gch")
+    os.close(handle)
+    command = [cxx, *compile_flags, "-w", *compiler.include_flags(), "-x", "c++-header", str(header)]
+    try:
+        compiler.run([*_LOW_PRIORITY, *command, "-o", temporary], kept=header)
+        os.replace(temporary, header.with_suffix(".h.gch"))
+    finally:
+        Path(temporary).unlink(missing_ok=True)

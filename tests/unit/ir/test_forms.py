@@ -80,6 +80,32 @@ def test_origin_shows_the_line_of_the_model():
     assert parse_program(text).main.lines == (line,)
 
 
+def test_an_origin_is_told_once_in_a_row():
+    line = dataclasses.replace(l.NullLine(), origin=ORIGIN)
+    other = dataclasses.replace(line, origin=dataclasses.replace(ORIGIN, locations=()))
+    program = chain().program()
+    lines = (line, line, l.NullLine(), line, other, other)
+    program = dataclasses.replace(program, main=dataclasses.replace(program.main, lines=lines))
+    text = print_program(program)
+    told = [row.partition(";")[2] for row in text.split("\n") if row.startswith("  null")]
+    place, ops = ' #0 mo"del.py:12 x @ w # ünïcode', " #1 aten.mm, aten.relu"
+    assert told == [place, " #0", "", place, ops, " #1"]
+    assert parse_program(text) == program
+
+
+def test_many_inputs_stand_one_a_line():
+    builder = FunctionBuilder()
+    for number in range(4):
+        builder.tensor(f"input_{number}", contiguous((8, 8)))
+    program = builder.program()
+    text = print_program(program)
+    assert "func main(\n    input_0: f32[8, 8]{8, 1} cpu,\n" in text
+    assert "    input_3: f32[8, 8]{8, 1} cpu\n) {\n  return ()\n" in text
+    assert parse_program(text) == program
+    bare = FunctionBuilder("f" * 200).program()
+    assert parse_program(print_program(bare)) == bare
+
+
 @pytest.mark.parametrize("source", ["", "\n", "\n\n", " x ", "\r\n\t", "a\n  | b\n}", "\x00\x1f", "\u2028"])
 def test_kernel_text_survives(source):
     builder = FunctionBuilder()
