@@ -102,9 +102,9 @@ def main(argv=None):
         for done in pool.map(_chunk, chunks):
             verdicts.update(done)
             print(f"\r{len(verdicts)}/{len(names)}", end="", file=sys.stderr, flush=True)
-    if options.output:
-        with open(options.output, "w") as file:
-            json.dump(verdicts, file, indent=1)
+            if options.output:  # after each chunk, so that a sweep that is cut short leaves what it found
+                with open(options.output, "w") as file:
+                    json.dump(verdicts, file, indent=1)
     print()
     for verdict, count in Counter(verdict for verdict, _ in verdicts.values()).most_common():
         print(f"{verdict:<16} {count}")
