@@ -170,7 +170,11 @@ def test_a_reader_that_had_enough_is_no_error(model):
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    # A CUDA build of PyTorch may log that it found no GPU.
+    assert done.returncode == 0
+    assert "kernelscope:" not in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
 
 
 def test_doctor(capsys):
