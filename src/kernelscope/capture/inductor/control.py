@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -112,12 +113,38 @@ class ControlEntries(Recording):
         if self._unaligned:
             V.graph._defers_input_alignment = True
 
-    def codegen_deferred_alignment_copies(self, input_names: Any) -> None:
-        """Records the alignment of inputs just before their first use."""
+    def codegen_deferred_alignment_copies(self, input_names: Any, stream: int = 0) -> None:
+        """Records the alignment of inputs just before their first use; newer versions of PyTorch give its stream."""
         for name in input_names:
             if name in self._unaligned:
                 self._unaligned.discard(name)
                 self.record(AlignInputLine(name=name))
+
+    @property
+    def _pending_alignment_copies(self) -> Collection[str]:
+        """The inputs still to be aligned, under the name by which PyTorch 2.15's scheduler asks for them."""
+        return self._unaligned
+
+    def mark_multistream_alignment(self, names: Iterable[str]) -> None:
+        """Aligns inputs that several streams read before any of them starts (asked by PyTorch 2.15)."""
+        self.codegen_deferred_alignment_copies(list(names))
+
+    @contextlib.contextmanager
+    def kernel_profile_scope(self, *args: Any, **kwargs: Any) -> Iterator[None]:
+        """Opens no scope: it is one of C++ text, for profiling (entered by PyTorch 2.15)."""
+        yield
+
+    @contextlib.contextmanager
+    def profiled_kernel_scope(self, *args: Any, **kwargs: Any) -> Iterator[None]:
+        """Opens no scope, as ``kernel_profile_scope``."""
+        yield
+
+    def records_profiling_args(self) -> bool:
+        """Says that nothing is to be prepared for a profiler (asked by PyTorch 2.15)."""
+        return False
+
+    def make_profiling_args(self, values: Sequence[Any]) -> None:
+        """Prepares nothing for a profiler (asked by PyTorch 2.15)."""
 
     def codegen_deferred_input_asserts(self, input_names: Any) -> None:
         """Drops the compiler's checks of inputs: their types are in the program, targets check them at entry."""
