@@ -40,13 +40,30 @@ class ControlEntries(Recording):
 
     def codegen_conditional(self, node: Any) -> None:
         """Records a choice between two functions."""
-        predicate = to_value(node.predicate)
+        self._choice(node, node.predicate, node.true_subgraph, node.false_subgraph)
+
+    def codegen_switch(self, node: Any) -> None:
+        """Records a ``torch.cond`` as PyTorch 2.15 states it: by a number, 0 for the false branch, 1 for the true one.
+
+        Raises:
+            UnsupportedError: it is a ``torch.switch``, which has no form in the IR.
+        """
+        if not node.is_cond:
+            raise UnsupportedError(
+                f"torch.switch of {len(node.branches)} branches has no form in the IR",
+                hint='write it as nested torch.cond, or set on_unsupported="inductor"',
+            )
+        false_branch, true_branch = node.branches
+        self._choice(node, node.selector, true_branch, false_branch)
+
+    def _choice(self, node: Any, condition: Any, true_branch: Any, false_branch: Any) -> None:
+        predicate = to_value(condition)
         self.record(
             ConditionalLine(
                 result=node.get_name(),
-                predicate=predicate if isinstance(predicate, SymExpr) else to_tensor_value(node.predicate),
-                true_function=self._function(node.true_subgraph),
-                false_function=self._function(node.false_subgraph),
+                predicate=predicate if isinstance(predicate, SymExpr) else to_tensor_value(condition),
+                true_function=self._function(true_branch),
+                false_function=self._function(false_branch),
                 operands=_values(node.operands),
                 mutates=mutated(node),
             ),
