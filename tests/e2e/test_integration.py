@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import threading
 
 import pytest
 import torch
@@ -16,6 +15,7 @@ from kernelscope import config
 from kernelscope.backend import observing
 from kernelscope.errors import CallError, OptionError, UnsupportedError, VersionError
 from tests.e2e.harness import fresh, same
+from tests.threads import in_threads
 
 
 @pytest.fixture(autouse=True)
@@ -107,11 +107,7 @@ def test_threads_share_a_compiled_function():
             if not same(expected, compiled(*inputs())):
                 wrong.append(1)
 
-    threads = [threading.Thread(target=call) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(8, call)
     assert wrong == []
 
 

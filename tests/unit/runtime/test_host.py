@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
 
 import pytest
 import torch
@@ -13,6 +12,7 @@ from kernelscope import config
 from kernelscope.errors import CallError, UnsupportedError
 from kernelscope.runtime import host, native_module
 from kernelscope.runtime.native_module import hostcalls, tensor_offset
+from tests.threads import in_threads
 
 
 def test_direct_calls_have_the_bits_and_errors_of_torch():
@@ -122,11 +122,7 @@ def test_threads_share_the_calls():
                 if not torch.equal(host.operator("aten.mm.out")(a, b, out=out), expected):
                     failures.append(1)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert not failures
 
 

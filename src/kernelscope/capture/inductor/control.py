@@ -151,10 +151,7 @@ class ControlEntries(Recording):
         """Opens no scope: it is one of C++ text, for profiling (entered by PyTorch 2.15)."""
         yield
 
-    @contextlib.contextmanager
-    def profiled_kernel_scope(self, *args: Any, **kwargs: Any) -> Iterator[None]:
-        """Opens no scope, as ``kernel_profile_scope``."""
-        yield
+    profiled_kernel_scope = kernel_profile_scope
 
     def records_profiling_args(self) -> bool:
         """Says that nothing is to be prepared for a profiler (asked by PyTorch 2.15)."""
