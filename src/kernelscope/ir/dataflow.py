@@ -179,11 +179,15 @@ def defined_symbol(line: WrapperLine) -> sympy.Symbol | None:
 
 
 def used_symbols(line: WrapperLine) -> frozenset[sympy.Symbol]:
-    """Symbols that must have a value before ``line``."""
+    """Symbols that must have a value before ``line``.
+
+    Not those of an operator's own result: its size is known once the operator has run, and is read off it then.
+    """
     found: set[sympy.Symbol] = set()
     kind: type = type(line)
     for name in _fields_with_symbols(kind):
-        found.update(operand_symbols(getattr(line, name)))
+        if name != "type" or kind is not l.ExternKernelAllocLine:
+            found.update(operand_symbols(getattr(line, name)))
     return frozenset(found - {defined_symbol(line)})
 
 

@@ -143,8 +143,8 @@ class ExternKernelAllocLine(Line):
     """Calls an operator that makes its own results (or none), fallbacks and custom operators included.
 
     ``result`` names what it returns: a tensor when ``type`` is set, else a pack that ``MultiOutputLine`` and
-    ``UnbackedSymbolDefsLine`` take apart. ``mutates`` are buffers it writes in place, ``aliases`` buffers whose
-    storage its results may share.
+    ``UnbackedSymbolDefsLine`` take apart. ``type`` may name symbols that are read off the result only after the call
+    (``nonzero``). ``mutates`` are buffers it writes in place, ``aliases`` buffers whose storage its results may share.
     """
 
     op: str

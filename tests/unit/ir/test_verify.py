@@ -99,6 +99,19 @@ def test_good_programs_pass():
     verify(_with(PACK, l.MultiOutputLine(name="top", source="pack", path=(0,), type=F44), values=(BufferRef("top"),)))
 
 
+NONZERO = l.ExternKernelAllocLine(
+    op="aten.nonzero.default", args=(X,), result="found", type=contiguous((symbol("u0"), 2), torch.int64)
+)
+COPY_OF_FOUND = l.AllocateLine(name="copy", type=contiguous((symbol("u0"), 2), torch.int64))
+
+
+def test_size_of_a_result_is_known_after_the_call():
+    size = l.UnbackedSymbolDefsLine(symbol=symbol("u0"), source="found", path=(("size", 0),))
+    verify(_with(NONZERO, size, COPY_OF_FOUND))
+    with pytest.raises(VerifyError, match="symbol u0 has no value"):
+        verify(_with(NONZERO, COPY_OF_FOUND))
+
+
 @pytest.mark.parametrize("rule", BROKEN)
 def test_rule_is_enforced(rule):
     with pytest.raises(VerifyError) as caught:
