@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from kernelscope.errors import BuildError
+from kernelscope.runtime import forks
 
 
 def digest(parts: Iterable[str]) -> str:
@@ -39,7 +40,7 @@ def built(cache_dir: Path, place: str, make: Callable[[Path], None]) -> Path:
     Args:
         cache_dir: The cache.
         place: The file's path in the cache.
-        make: Makes the file under the path it is given, by renaming a finished file.
+        make: Writes the file under the path it is given, which is a temporary one in the same directory.
 
     Raises:
         BuildError: ``make`` failed, or nothing can be written anywhere.
@@ -59,8 +60,24 @@ def _made(path: Path, make: Callable[[Path], None]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with lock(path.with_name(f"{path.name}.lock")):
         if not path.exists():
-            make(path)
+            with replacing(path) as temporary:
+                make(temporary)
     return path
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary name beside ``path``, which takes its place at the end; for one process at a time, under a lock."""
+    for leftover in path.parent.glob(f"{path.name}-*.part"):
+        leftover.unlink(missing_ok=True)  # of a process that ended meanwhile
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}-", suffix=".part")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def directory(cache_dir: Path) -> Path:
@@ -109,8 +126,9 @@ _held: set[int] = set()
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
     """Holds an exclusive lock on a file; a process that dies lets go of it."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    _held.add(handle)
+    with forks.undivided:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        _held.add(handle)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

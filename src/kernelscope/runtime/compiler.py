@@ -16,8 +16,9 @@ from pathlib import Path
 import torch
 
 from kernelscope.errors import BuildError
+from kernelscope.runtime import forks
 
-_TAIL_BYTES = 2048
+_TAIL_CHARACTERS = 2048
 INSTALL_HINT = "apt-get install -y g++ python3-dev"
 
 
@@ -46,11 +47,8 @@ def identity(compiler: str) -> str:
     Raises:
         BuildError: it does not run.
     """
-    try:
-        done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise BuildError(f"cannot run {compiler}: {error}", hint=INSTALL_HINT) from error
-    return done.stdout.split("\n", 1)[0]
+    _, output = _output([compiler, "--version"])
+    return output.split("\n", 1)[0]
 
 
 @functools.cache
@@ -115,16 +113,28 @@ def run(command: Sequence[str], *, kept: Path) -> None:
     Raises:
         BuildError: it failed; its text has the command, the end of its output, and the file that was compiled.
     """
-    try:
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False
-        )
-    except OSError as error:
-        raise BuildError(f"cannot run {command[0]}: {error}", hint=INSTALL_HINT) from error
-    if done.returncode != 0:
-        tail = done.stdout[-_TAIL_BYTES:].decode(errors="replace").strip()
+    code, output = _output(command)
+    if code != 0:
         raise BuildError(
-            f"the C++ compiler failed with exit code {done.returncode}\n{tail}",
+            f"the C++ compiler failed with exit code {code}\n{output[-_TAIL_CHARACTERS:].strip()}",
             where=str(kept),
             hint=f"the command was: {shlex.join(command)}",
         )
+
+
+def _output(command: Sequence[str]) -> tuple[int, str]:
+    """Runs a command; its exit code, and what it wrote."""
+    try:
+        with forks.undivided:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+            )
+    except OSError as error:
+        raise BuildError(f"cannot run {command[0]}: {error}", hint=INSTALL_HINT) from error
+    output, _ = process.communicate()
+    return process.returncode, output

@@ -185,12 +185,10 @@ def _compile(recipe: _Recipe, library: Path) -> None:
         binding = cpp_units.binding(recipe.sources, recipe.module)
         objects = [_compile_text(recipe, work / "binding.cpp", binding, light)]
         objects += [path for unit in units for path in unit.result()]
-    finished = work / library.name
-    link = [recipe.compiler, "-shared", *map(str, objects), "-o", str(finished), *compiler.library_flags()]
+    link = [recipe.compiler, "-shared", *map(str, objects), "-o", str(library), *compiler.library_flags()]
     openmp = [flag for flag in recipe.compile_flags if flag == "-fopenmp"]
     with compiler.turn(recipe.settings.compile_jobs):
         compiler.run([*link, *openmp, *recipe.link_flags], kept=work)
-    os.replace(finished, library)
     shutil.rmtree(work, ignore_errors=True)
 
 

@@ -9,7 +9,6 @@ import importlib.util
 import logging
 import os
 import sys
-import tempfile
 import threading
 from concurrent.futures import Future
 from pathlib import Path
@@ -115,17 +114,10 @@ def _build(settings: config.Config) -> ModuleType:
     place = f"native/hostcalls_{cache.digest(parts)}{importlib.machinery.EXTENSION_SUFFIXES[0]}"
 
     def make(library: Path) -> None:
-        handle, temporary = tempfile.mkstemp(dir=library.parent, suffix=".so")
-        os.close(handle)
         libraries = (*compiler.library_flags(), "-ltorch_cpu", "-ltorch_python")
         paths = (*compiler.include_flags(), compiler.python_include(), *libraries)
-        try:
-            command = [found, *flags, str(source), "-o", temporary, *paths]
-            with compiler.turn(settings.compile_jobs):
-                compiler.run(command, kept=source)
-            os.replace(temporary, library)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        with compiler.turn(settings.compile_jobs):
+            compiler.run([found, *flags, str(source), "-o", str(library), *paths], kept=source)
 
     return load_extension("kernelscope_hostcalls", cache.built(settings.cache_dir, place, make))
 

@@ -8,9 +8,7 @@ this compiler is not counted among those that run at a time.
 from __future__ import annotations
 
 import logging
-import os
 import shutil
-import tempfile
 import threading
 from collections import Counter
 from pathlib import Path
@@ -57,14 +55,7 @@ def _make(cxx: str, compile_flags: tuple[str, ...], header: Path) -> None:
 
 
 def _compile(cxx: str, compile_flags: tuple[str, ...], header: Path) -> None:
-    for leftover in header.parent.glob(f"{header.stem}-*"):
-        leftover.unlink(missing_ok=True)  # of a process that ended meanwhile
     header.write_text(f"#include <{HEADER}>\n")
-    handle, temporary = tempfile.mkstemp(dir=header.parent, prefix=f"{header.stem}-", suffix=".gch")
-    os.close(handle)
     command = [cxx, *compile_flags, "-w", *compiler.include_flags(), "-x", "c++-header", str(header)]
-    try:
-        compiler.run([*_LOW_PRIORITY, *command, "-o", temporary], kept=header)
-        os.replace(temporary, header.with_suffix(".h.gch"))
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    with cache.replacing(header.with_suffix(".h.gch")) as temporary:
+        compiler.run([*_LOW_PRIORITY, *command, "-o", str(temporary)], kept=header)

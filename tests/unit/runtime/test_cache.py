@@ -45,7 +45,15 @@ def test_a_file_is_made_once(tmp_path):
 
     for _ in range(2):
         assert cache.built(tmp_path, "a/b", make).read_text() == "made"
-    assert calls == [tmp_path / "a/b"]
+    (temporary,) = calls
+    assert temporary.parent == tmp_path / "a"
+    assert not temporary.exists()
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    (tmp_path / "a-123.part").write_text("half")
+    cache.built(tmp_path, "a", write)
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "a.lock"}
 
 
 def test_an_unwritable_cache_is_replaced_with_one_warning(tmp_path):

@@ -374,6 +374,36 @@ def test_a_child_that_was_forked_during_a_build(tmp_path):
     subprocess.run([sys.executable, "-c", FORKS, str(tmp_path)], check=True, cwd=os.getcwd(), timeout=120)
 
 
+FORKS_BESIDE_COMPILERS = """
+import os, threading, time
+from pathlib import Path
+from kernelscope.runtime import compiler
+
+def compile():
+    for _ in range(300):
+        compiler.run(["/bin/true"], kept=Path("/"))
+
+thread = threading.Thread(target=compile)
+thread.start()
+children = []
+while thread.is_alive() and len(children) < 100:
+    child = os.fork()
+    if child == 0:
+        time.sleep(600)
+    children.append(child)
+    time.sleep(0.003)
+thread.join(timeout=60)
+for child in children:
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+assert not thread.is_alive()
+"""
+
+
+def test_a_forked_child_keeps_nothing_that_a_compiler_is_waited_for_by():
+    subprocess.run([sys.executable, "-c", FORKS_BESIDE_COMPILERS], check=True, timeout=120)
+
+
 def test_the_binding_compiles_fast(cache):
     text = cpp_units.binding([pointwise(f"k{index}", "1") for index in range(50)], "m")
     (cache / "m.cpp").write_text(text)
