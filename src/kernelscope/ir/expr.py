@@ -77,7 +77,8 @@ class _TextPrinter(StrPrinter):  # type: ignore[misc]
         return f"Pow({self._print(expr.base)}, {self._print(expr.exp)})"
 
     def _print_Relational(self, expr: sympy.core.relational.Relational) -> str:
-        return f"{type(expr).__name__}({self._print(expr.lhs)}, {self._print(expr.rhs)})"
+        sides = (f"({self._print(side)})" if side.is_Relational else self._print(side) for side in expr.args)
+        return f" {expr.rel_op} ".join(sides)
 
     def _print_BooleanFunction(self, expr: Any) -> str:
         return f"{type(expr).__name__}({', '.join(self._print(arg) for arg in expr.args)})"
