@@ -98,7 +98,8 @@ def test_gradients_and_no_grad():
 
 
 def test_threads_share_a_compiled_function():
-    compiled = torch.compile(model, backend="kernelscope", dynamic=False)
+    # Not dynamic=False: in PyTorch 2.11 threads that call such a function leave the setting behind in the process.
+    compiled = torch.compile(model, backend="kernelscope")
     expected = compiled(*inputs())
     wrong = []
 
