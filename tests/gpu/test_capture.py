@@ -54,7 +54,7 @@ def user_autotuned(x):
 
 
 def kernels_of(program):
-    return {kernel.category: kernel for kernel in program.kernels if isinstance(kernel, TritonKernel)}
+    return {kernel.category: kernel for kernel in program.kernels() if isinstance(kernel, TritonKernel)}
 
 
 def cuda(*size):
