@@ -155,6 +155,16 @@ LINES: tuple[l.WrapperLine, ...] = (
         result="p", cond_function="f", body_function="g", carried=(A,), additional=(B,), stack_outputs=True
     ),
     l.CommentLine(text='a "remark" # here'),
+    l.ProbeLine(
+        number=7,
+        moment="after",
+        subject="k",
+        call=3,
+        operands=(A, Scalar(2)),
+        labels=("a", "xnumel"),
+        written=("a",),
+        unwritten=("b",),
+    ),
     l.ReturnLine(values=VALUES),
 )
 

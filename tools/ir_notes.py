@@ -272,6 +272,19 @@ _CONTROL = {
         ("Both functions take the carried values, then the additional ones.",),
     ),
     "CommentLine": Note({"text": "the remark"}, ("Targets may leave it out.",)),
+    "ProbeLine": Note(
+        {
+            "number": "the probe's number in the program",
+            "moment": "`inputs`, `before`, `after` or `returns`",
+            "subject": "the kernel, operator or function called; the function's own name at inputs and returns",
+            "call": "the call's number in the program",
+            "operands": "what is shown",
+            "labels": "a name for each operand",
+            "written": "labels of operands whose contents the call changes",
+            "unwritten": "labels of operands that nothing has written yet",
+        },
+        ("As many labels as operands, none twice.", "Put in by the pass `insert_probes`, after memory is planned."),
+    ),
     "ReturnLine": Note(
         {"values": "what is returned, in order: tensors, views, numbers, None"},
         ("The last line of each function, and only the last.", "Every tensor returned is alive."),

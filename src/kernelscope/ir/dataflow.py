@@ -35,7 +35,10 @@ _SYMBOL_LINES = (
 
 
 _PLAIN_FIELDS = frozenset(
-    ["origin", "kernel", "symbol", "name", "op", "reads", "writes", "mutates", "aliases", "label", "device", "stream"]
+    [
+        *("origin", "kernel", "symbol", "name", "op", "reads", "writes", "mutates", "aliases", "label", "device"),
+        *("stream", "number", "moment", "subject", "call", "labels", "written", "unwritten"),
+    ]
 )
 """Fields of lines that never hold a size or an operand."""
 
@@ -147,6 +150,8 @@ def reads(line: WrapperLine) -> tuple[str, ...]:
             names = tuple(operand_names((*line.carried, *line.additional)))
         case l.ReturnLine():
             names = tuple(operand_names(line.values))
+        case l.ProbeLine():
+            names = tuple(operand_names(line.operands))
         case _:
             names = ()
     return tuple(dict.fromkeys(names))

@@ -231,6 +231,19 @@ _CONTROL: dict[type[l.Line], Format] = {
         _MUTATES,
     ),
     l.CommentLine: ("comment", Field("text", "string")),
+    l.ProbeLine: (
+        "probe",
+        Field("number", "int"),
+        Field("moment", "moment"),
+        "call",
+        Field("call", "int"),
+        "of",
+        Field("subject", "name"),
+        Field("operands", "operands", glued=True),
+        Optional("as", "labels", "names", glued=True),
+        Optional("written", "written", "names", glued=True),
+        Optional("unwritten", "unwritten", "names", glued=True),
+    ),
     l.ReturnLine: ("return", Field("values", "operands")),
 }
 

@@ -409,6 +409,32 @@ class CommentLine(Line):
     text: str
 
 
+# --- observation -------------------------------------------------------------------------------------------
+
+Moment: TypeAlias = Literal["inputs", "before", "after", "returns"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeLine(Line):
+    """Shows values to the program's observer, and changes nothing; without an observer there are no such lines.
+
+    It stands at the start of a function (``inputs``), around a call, or ahead of the return. ``number`` is its own in
+    the program. ``subject`` is the kernel or operator called, or the function's name; ``call`` numbers the program's
+    calls from 0, and the two probes around a call have its number. ``labels`` name the operands, one each.
+    ``written`` are labels of operands whose contents the call changes, or has changed; ``unwritten`` those that
+    nothing has written yet, which must not be read.
+    """
+
+    number: int
+    moment: Moment
+    subject: str
+    call: int
+    operands: tuple[Value, ...]
+    labels: tuple[str, ...]
+    written: tuple[str, ...] = ()
+    unwritten: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnLine(Line):
     """The last line of a function: what it returns, reinterpreted views and host scalars included."""
@@ -426,7 +452,7 @@ WrapperLine: TypeAlias = (
     " | AssertSizeStrideLine | AssertAlignmentLine | AssertScalarLine | AlignInputLine"
     " | EnterDeviceLine | ExitDeviceLine | EnterStreamLine | ExitStreamLine"
     " | InvokeSubgraphLine | ConditionalLine | WhileLoopLine"
-    " | CommentLine | ReturnLine"
+    " | CommentLine | ProbeLine | ReturnLine"
 )
 
 LINE_KINDS: tuple[type[Line], ...] = (
@@ -464,6 +490,7 @@ LINE_KINDS: tuple[type[Line], ...] = (
     ConditionalLine,
     WhileLoopLine,
     CommentLine,
+    ProbeLine,
     ReturnLine,
 )
 

@@ -225,6 +225,7 @@ _BY_WORD: dict[str, Callable[[ValueReader], Value]] = {
 KINDS: dict[str, Callable[[ValueReader], Any]] = {
     "attribute": lambda reader: reader.choice("size", "stride", "value"),
     "convert": lambda reader: reader.choice("none", "bool", "divide"),
+    "moment": lambda reader: reader.choice("inputs", "before", "after", "returns"),
     "device": ValueReader.torch_device,
     "dim": ValueReader.dim,
     "dims": ValueReader.dims,

@@ -176,6 +176,7 @@ def _defined(kernel: Kernel) -> str:
 KINDS: dict[str, Callable[[Any], str]] = {
     "attribute": str,
     "convert": str,
+    "moment": str,
     "device": str,
     "dim": expr,
     "dims": dims,

@@ -33,6 +33,7 @@ FUNCTION_RULES: tuple[FunctionRule, ...] = (
     verify_names.defined_before_use,
     verify_names.references_name_their_kind,
     verify_names.symbols_before_use,
+    verify_names.probes_name_their_operands,
     verify_names.bindings_name_inputs,
     verify_names.packs_and_tensors,
     verify_names.returns_once,

@@ -12,7 +12,7 @@ from kernelscope.ir.program import ObjectInput, ScalarInput, TensorInput
 from kernelscope.ir.values import BufferRef, ConstantRef, NodeRef, TensorType, View
 from kernelscope.ir.verify_subject import Breach, Reference, Subject
 
-_TAKES_PACKS = (l.UnbackedSymbolDefsLine, l.ReturnLine, l.AssertSizeStrideLine)
+_TAKES_PACKS = (l.UnbackedSymbolDefsLine, l.ReturnLine, l.AssertSizeStrideLine, l.ProbeLine)
 
 
 def defined_before_use(subject: Subject) -> Iterator[Breach]:
@@ -100,6 +100,20 @@ def packs_and_tensors(subject: Subject) -> Iterator[Breach]:
         if effects.defines:
             is_tensor = isinstance(getattr(line, "type", None), TensorType)
             (tensors if is_tensor else packs).update(effects.defines)
+
+
+def probes_name_their_operands(subject: Subject) -> Iterator[Breach]:
+    """A probe has one label for each operand, no label twice, and says of no other what is written."""
+    for index, line, _ in subject:
+        if not isinstance(line, l.ProbeLine):
+            continue
+        labels = set(line.labels)
+        if len(line.labels) != len(line.operands):
+            message = f"probe {line.number} has {len(line.operands)} operands and {len(line.labels)} labels"
+            yield subject.breach("probes_name_their_operands", message, index)
+        elif len(labels) != len(line.labels) or not labels.issuperset((*line.written, *line.unwritten)):
+            message = f"probe {line.number} names an operand twice, or one that it does not have"
+            yield subject.breach("probes_name_their_operands", message, index)
 
 
 def returns_once(subject: Subject) -> Iterator[Breach]:

@@ -79,6 +79,9 @@ BROKEN = {
     "names_are_unique": _with(functions=(CALLEE, CALLEE)),
     "references_name_their_kind": _with(l.CopyLine(dst=X, src=ConstantRef("w"))),
     "kernel_choices_exist": _with(l.KernelDefinitionLine(kernel=MULTI)),
+    "probes_name_their_operands": _with(
+        l.ProbeLine(number=0, moment="before", subject="k", call=0, operands=(X,), labels=("x",), written=("y",))
+    ),
     "constants_have_storage": _with(
         constants=(Constant(name="c", type=F44, storage="k"),), storages=(Storage(key="k", nbytes=8),)
     ),

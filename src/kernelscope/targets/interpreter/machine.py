@@ -31,6 +31,10 @@ class Frame:
     returned: tuple[Any, ...] = ()
 
 
+def unobserved(number: int, values: tuple[Any, ...]) -> None:
+    """The observer of a program that nobody observes."""
+
+
 class Machine:
     """Runs a program.
 
@@ -38,14 +42,20 @@ class Machine:
         program: The program.
         kernels: A callable for each kernel by name.
         constants: The program's constants by name.
+        probe: Gets each probe's number and values.
     """
 
     def __init__(
-        self, program: Program, kernels: Mapping[str, Callable[..., Any]], constants: Mapping[str, Any]
+        self,
+        program: Program,
+        kernels: Mapping[str, Callable[..., Any]],
+        constants: Mapping[str, Any],
+        probe: Callable[[int, tuple[Any, ...]], None] = unobserved,
     ) -> None:
         self.program = program
         self.kernels = kernels
         self.constants = constants
+        self.probe = probe
         self.functions = {function.name: function for function in program.all_functions()}
         self.check = host.input_checker(len(program.main.inputs), input_specs(program.main))
 
@@ -117,6 +127,8 @@ class Machine:
                 host.operator(line.op)(target, values(line.indices, env), values_, line.accumulate)
             case l.CopyLine():
                 value(line.dst, env).copy_(value(line.src, env), line.non_blocking)
+            case l.ProbeLine():
+                self.probe(line.number, tuple(values(line.operands, env)))
             case l.ReturnLine():
                 frame.returned = tuple(values(line.values, env))
             case _:

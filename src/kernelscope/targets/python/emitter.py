@@ -161,6 +161,10 @@ class PythonEmitter:
                 self.out.line(f"{identifier(line.result)} = while_loop({functions}, {operands})")
             case l.CommentLine():
                 self.out.comment(line.text)
+            case l.ProbeLine():
+                self._comment(line)
+                alone = "," if len(line.operands) == 1 else ""
+                self.out.line(f"probe({line.number}, ({values(line.operands)}{alone}))")
             case l.ReturnLine():
                 inner = values(line.values)
                 self.out.line(f"return ({inner},)" if line.values else "return ()")
