@@ -19,17 +19,21 @@ from kernelscope.runtime import compiler
 from kernelscope.runtime.native_module import hostcalls
 from kernelscope.targets import registry
 from kernelscope.targets.artifact import Artifact
+from kernelscope.watch import Scope
+from kernelscope.watch import Scope as scope  # the public name
 
 __all__ = [
     "Artifact",
     "MemoryReport",
     "Program",
+    "Scope",
     "capture",
     "capture_training",
     "check_version",
     "compiler",
     "hostcalls",
     "memory_report",
+    "scope",
 ]
 
 

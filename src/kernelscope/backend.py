@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import logging
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,11 +19,12 @@ import torch
 from kernelscope import config
 from kernelscope.errors import OptionError, UnsupportedError
 from kernelscope.ir.program import Program
-from kernelscope.ir.serialize import to_json
+from kernelscope.ir.serialize import without_constants
 from kernelscope.passes.pipeline import run_passes
 from kernelscope.runtime.native_module import start_hostcalls
 from kernelscope.targets import registry
 from kernelscope.version import fingerprint
+from kernelscope.watch import open_from_environment
 
 log = logging.getLogger("kernelscope.compile")
 
@@ -82,6 +84,7 @@ def kernelscope_backend(
     from kernelscope.capture.inductor.compile import compile_graph, inductor_settings
 
     start_hostcalls()
+    open_from_environment(os.environ)
     given = dict(options or {})
     settings = _settings({name: given.pop(name) for name in _OWN_OPTIONS if name in given})
     target = registry.target(settings.target)
@@ -120,10 +123,7 @@ def _finish(
     planned = run_passes(program, verify_level=settings.verify)
     middle = time.perf_counter_ns()
     # PyTorch keeps the constants of a cached graph itself, so their bytes stay out of the module.
-    bare = dataclasses.replace(
-        planned, storages=tuple(dataclasses.replace(storage, data=None) for storage in planned.storages)
-    )
-    module = target.module(planned, to_json(bare))
+    module = target.module(planned, without_constants(planned))
     end = time.perf_counter_ns()
     log.info(
         "program %s: %d lines, %d kernels, passes %.1f ms, emission %.1f ms",

@@ -142,7 +142,9 @@ def _kernel_operands(line: l.KernelCallLine, kernel: Kernel | None) -> _Given:
 
 
 def _labelled(given: _Given) -> tuple[Operand, ...]:
-    """Tensors and objects are labelled by their own names, all else by its parameter's."""
+    """Tensors and objects are labelled by their own names, all else by its parameter's; each tensor is there once."""
+    named = {pair[1]: pair for pair in reversed(given) if _own_name(pair[1])}
+    given = [pair for pair in given if not _own_name(pair[1]) or named[pair[1]] is pair]
     plain = [_own_name(value) or name for name, value in given]
     repeated = {label for label, count in Counter(plain).items() if count > 1}
     return tuple(

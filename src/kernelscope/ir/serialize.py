@@ -5,6 +5,7 @@ Must not live here: how a record becomes data (see ``codec``).
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import secrets
@@ -24,6 +25,12 @@ def to_json(source: Program) -> str:
     """The program as the text of its file."""
     document = {"format": FORMAT, "version": VERSION, "program": encode(source)}
     return json.dumps(document, separators=(",", ":"), allow_nan=False)
+
+
+def without_constants(source: Program) -> str:
+    """The text of the program's file without the bytes of its constants, which whoever runs it keeps elsewhere."""
+    bare = tuple(dataclasses.replace(storage, data=None) for storage in source.storages)
+    return to_json(dataclasses.replace(source, storages=bare))
 
 
 def from_json(text: str) -> Program:

@@ -17,6 +17,7 @@ from typing import Any
 
 from kernelscope.errors import ProgramFileError
 from kernelscope.runtime.cpp_build import CppSource, PendingLibrary, start_build
+from kernelscope.runtime.switch import Loaded, register
 
 _WIDTH = 110
 
@@ -69,6 +70,7 @@ def boot(namespace: dict[str, Any], payload: str) -> None:
     namespace["PROGRAM_JSON"] = texts.get("program", "")
     install_kernels(namespace, kernels)
     run_source(namespace, texts["source"], texts["name"])
+    register(Loaded(target="python", text=lambda: texts["program"], namespace=namespace, kernels=kernels))
 
 
 def run_source(namespace: dict[str, Any], source: str, name: str) -> None:

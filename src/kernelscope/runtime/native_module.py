@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +19,7 @@ import torch
 
 from kernelscope import config
 from kernelscope.errors import BuildError
-from kernelscope.runtime import cache, compiler
+from kernelscope.runtime import cache, compiler, isa
 
 log = logging.getLogger("kernelscope.build")
 
@@ -44,40 +45,96 @@ def tensor_offset() -> int | None:
     return None
 
 
-class _HostCalls:
-    """The host-call module of this process: not started, being built, there, or not to be had."""
+class NativeModule:
+    """An extension module of this process: not started, being built, there, or not to be had."""
 
-    def __init__(self) -> None:
+    def __init__(self, build: Callable[[config.Config], ModuleType], without: str) -> None:
+        """``build`` makes it; ``without`` says what happens where it cannot be had."""
+        self._build = build
+        self._without = without
         self._lock = threading.Lock()
         self._future: Future[ModuleType] | None = None
         self._answer: tuple[ModuleType | None] | None = None
+        os.register_at_fork(after_in_child=self._after_fork)
 
     def start(self) -> Future[ModuleType]:
+        """Starts building it, once per process; does not wait."""
         with self._lock:
             if self._future is None:
                 self._future = Future()
                 arguments = (config.current(), self._future)
-                threading.Thread(target=_run, args=arguments, name="kernelscope-hostcalls", daemon=True).start()
+                threading.Thread(target=self._run, args=arguments, name="kernelscope-native", daemon=True).start()
             return self._future
 
     def wait(self) -> ModuleType | None:
+        """The module; None where it cannot be built, which is logged once."""
         if self._answer is None:
             try:
                 self._answer = (self.start().result(),)
             except BuildError as error:
-                log.warning("host calls stay in Python: %s", error)
+                log.warning("%s: %s", self._without, error)
                 self._answer = (None,)
         return self._answer[0]
 
-    def after_fork(self) -> None:
-        """In a forked child: forgets a thread that exists in the parent only."""
+    def _run(self, settings: config.Config, future: Future[ModuleType]) -> None:
+        try:
+            future.set_result(self._build(settings))
+        except BaseException as error:
+            future.set_exception(error)
+
+    def _after_fork(self) -> None:
+        # In a forked child: forgets a thread that exists in the parent only.
         self._lock = threading.Lock()
         if self._future is not None and not self._future.done():
             self._future = None
 
 
-_host_calls = _HostCalls()
-os.register_at_fork(after_in_child=_host_calls.after_fork)
+def _build_hostcalls(settings: config.Config) -> ModuleType:
+    offset = tensor_offset()
+    if offset is None:
+        raise BuildError("this version of PyTorch keeps tensors where the native calls do not look")
+    flags = ("-std=c++17", "-O2", f"-DKERNELSCOPE_TENSOR_OFFSET={offset}")
+    return _build("hostcalls", flags, ("-ltorch_cpu", "-ltorch_python"), settings)
+
+
+def _build_observe(settings: config.Config) -> ModuleType:
+    # Vector code of this CPU; the moments need no exact order of additions, but NaN and Inf as they are.
+    flags = ("-std=c++17", "-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math")
+    return _build("observe", flags, ("-ltorch_cpu",), settings, cpu=isa.fingerprint())
+
+
+def _build(
+    name: str, flags: tuple[str, ...], libraries: tuple[str, ...], settings: config.Config, cpu: str = ""
+) -> ModuleType:
+    """Builds ``native/NAME.cpp``, or finds it in the cache.
+
+    Args:
+        name: The source's name.
+        flags: The compiler's flags, without paths.
+        libraries: What it is linked with.
+        settings: The settings in force.
+        cpu: What the module is for where it runs on one kind of CPU only.
+
+    Raises:
+        BuildError: it cannot be built or loaded.
+    """
+    found = compiler.find_compiler(settings.cxx)
+    source = NATIVE / f"{name}.cpp"
+    texts = (path.read_text() for path in sorted((source, *NATIVE.glob("*.h"))))
+    parts = (*texts, *flags, cpu, compiler.identity(found), torch.__version__, sys.implementation.cache_tag or "")
+    place = f"native/{name}_{cache.digest(parts)}{importlib.machinery.EXTENSION_SUFFIXES[0]}"
+
+    def make(library: Path) -> None:
+        paths = (*compiler.include_flags(), compiler.python_include(), *compiler.library_flags(), *libraries)
+        command = [found, *flags, "-fPIC", "-shared", "-w", str(source), "-o", str(library), *paths]
+        with compiler.turn(settings.compile_jobs):
+            compiler.run(command, kept=source)
+
+    return load_extension(f"kernelscope_{name}", cache.built(settings.cache_dir, place, make))
+
+
+_host_calls = NativeModule(_build_hostcalls, "host calls stay in Python")
+_observe = NativeModule(_build_observe, "values are looked at by PyTorch's operators, which is slow")
 
 
 def start_hostcalls() -> Future[ModuleType]:
@@ -90,36 +147,14 @@ def hostcalls() -> ModuleType | None:
     return _host_calls.wait()
 
 
-def _run(settings: config.Config, future: Future[ModuleType]) -> None:
-    try:
-        future.set_result(_build(settings))
-    except BaseException as error:
-        future.set_exception(error)
+def start_observe() -> Future[ModuleType]:
+    """Starts building the module that looks at values, once per process; does not wait."""
+    return _observe.start()
 
 
-def _build(settings: config.Config) -> ModuleType:
-    offset = tensor_offset()
-    if offset is None:
-        raise BuildError("this version of PyTorch keeps tensors where the native calls do not look")
-    found = compiler.find_compiler(settings.cxx)
-    source = NATIVE / "hostcalls.cpp"
-    flags = ("-std=c++17", "-O2", "-fPIC", "-shared", "-w", f"-DKERNELSCOPE_TENSOR_OFFSET={offset}")
-    parts = (
-        source.read_text(),
-        *flags,
-        compiler.identity(found),
-        torch.__version__,
-        sys.implementation.cache_tag or "",
-    )
-    place = f"native/hostcalls_{cache.digest(parts)}{importlib.machinery.EXTENSION_SUFFIXES[0]}"
-
-    def make(library: Path) -> None:
-        libraries = (*compiler.library_flags(), "-ltorch_cpu", "-ltorch_python")
-        paths = (*compiler.include_flags(), compiler.python_include(), *libraries)
-        with compiler.turn(settings.compile_jobs):
-            compiler.run([found, *flags, str(source), "-o", str(library), *paths], kept=source)
-
-    return load_extension("kernelscope_hostcalls", cache.built(settings.cache_dir, place, make))
+def observe() -> ModuleType | None:
+    """The module that looks at values; None where it cannot be built, and PyTorch's operators do its work."""
+    return _observe.wait()
 
 
 def load_extension(name: str, path: Path) -> ModuleType:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 from kernelscope.errors import OptionError
 from kernelscope.ir.program import Program
+from kernelscope.runtime.switch import Call, Loaded
 from kernelscope.targets.artifact import Artifact
+
+Probe: TypeAlias = Callable[[int, tuple[Any, ...]], None]
+"""Gets the number of a probe, and the values that it shows."""
 
 
 class Target(Protocol):
@@ -20,6 +24,9 @@ class Target(Protocol):
 
     def module(self, program: Program, program_json: str) -> str:
         """The text of a Python module that PyTorch loads; it defines ``call(args)``."""
+
+    def observed(self, program: Program, loaded: Loaded, probe: Probe) -> Call:
+        """A program with probes, to run in the place of the loaded one, whose kernels and constants it uses."""
 
 
 def _python() -> Target:

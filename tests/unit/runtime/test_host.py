@@ -136,7 +136,7 @@ def test_without_the_native_module_torch_does_the_work(monkeypatch):
 
 
 def test_a_native_module_that_cannot_be_built_is_done_without(tmp_path, caplog):
-    calls = native_module._HostCalls()
+    calls = native_module.NativeModule(native_module._build_hostcalls, "host calls stay in Python")
     with config.override(cache_dir=tmp_path, cxx="no-such-compiler"):
         assert calls.wait() is None
         assert calls.wait() is None

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kernelscope.ir.program import Program
+from kernelscope.ir.serialize import without_constants
 from kernelscope.runtime.boot import install_kernels, pack, run_source
+from kernelscope.runtime.switch import Call, Loaded, register
 from kernelscope.targets.artifact import Artifact
 from kernelscope.targets.kernel_set import constant_tensors, cpp_kernels
 from kernelscope.targets.python.emitter import emit_source
@@ -41,9 +43,19 @@ class PythonTarget:
             f'boot(globals(), """\n{payload}\n""")\n'
         )
 
+    def observed(self, program: Program, loaded: Loaded, probe: Callable[[int, tuple[Any, ...]], None]) -> Call:
+        """A program with probes, over the kernels and constants of a loaded one."""
+        namespace = {**loaded.namespace, "probe": probe}
+        install_kernels(namespace, loaded.kernels)
+        run_source(namespace, emit_source(program).text(), f"{program.name}, observed")
+        return namespace["call"]  # type: ignore[no-any-return]
 
-def _load(program: Program, source: str) -> Callable[[list[Any]], Any]:
+
+def _load(program: Program, source: str) -> Call:
     namespace: dict[str, Any] = {"__name__": f"kernelscope.generated.{program.name}", **constant_tensors(program)}
-    install_kernels(namespace, cpp_kernels(program))
+    kernels = cpp_kernels(program)
+    install_kernels(namespace, kernels)
     run_source(namespace, source, program.name)
+    text = functools.partial(without_constants, program)
+    register(Loaded(target=PythonTarget.name, text=text, namespace=namespace, kernels=kernels))
     return namespace["call"]  # type: ignore[no-any-return]

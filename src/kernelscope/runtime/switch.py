@@ -1,0 +1,96 @@
+"""The programs loaded in this process, and putting another function in place of theirs while somebody observes.
+
+A loaded program's ``call`` is a plain function that PyTorch holds on to. While nobody observes it is what the target
+generated, and costs what it costs. As long as there is an observer, the function's code is one that asks the observer
+first; the frames that run meanwhile are not touched. Must not live here: what an observer does with a program.
+"""
+
+from __future__ import annotations
+
+import threading
+import types
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from kernelscope.runtime.boot import KernelSet
+
+Call: TypeAlias = Callable[[list[Any]], Any]
+
+
+@dataclass(eq=False, kw_only=True)
+class Loaded:
+    """A program that was loaded.
+
+    Attributes:
+        target: The target that generated it.
+        text: Gives the program in its file form.
+        namespace: The globals of its code: ``call``, kernels, constants.
+        kernels: Its C++ kernels.
+    """
+
+    target: str
+    text: Callable[[], str]
+    namespace: dict[str, Any]
+    kernels: KernelSet
+
+
+Observer: TypeAlias = Callable[[Loaded], "Call | None"]
+"""Gives what runs in a loaded program's place; None where the program itself does."""
+
+_lock = threading.RLock()
+_loaded: weakref.WeakSet[Loaded] = weakref.WeakSet()
+_observers: list[Observer] = []
+_DISPATCH = "__kernelscope_dispatch__"
+
+
+def register(loaded: Loaded) -> None:
+    """Notes a program; its namespace keeps the note."""
+    with _lock:
+        loaded.namespace["__kernelscope_loaded__"] = loaded
+        _loaded.add(loaded)
+        if _observers:
+            _divert(loaded)
+
+
+def observe(observer: Observer) -> None:
+    """From now on, ``observer`` decides for every program; the one that came last decides alone."""
+    with _lock:
+        _observers.append(observer)
+        if len(_observers) == 1:
+            for loaded in tuple(_loaded):
+                _divert(loaded)
+
+
+def stop(observer: Observer) -> None:
+    """``observer`` decides no more."""
+    with _lock:
+        _observers.remove(observer)
+        if not _observers:
+            for loaded in tuple(_loaded):
+                _restore(loaded)
+
+
+def _divert(loaded: Loaded) -> None:
+    call = loaded.namespace["call"]
+    plain = types.FunctionType(call.__code__, loaded.namespace, "call")
+
+    def dispatch(args: list[Any]) -> Any:
+        observers = _observers
+        chosen = observers[-1](loaded) if observers else None
+        return plain(args) if chosen is None else chosen(args)
+
+    loaded.namespace[_DISPATCH] = dispatch
+    loaded.namespace["__kernelscope_plain__"] = plain
+    call.__code__ = _diverted.__code__
+
+
+def _restore(loaded: Loaded) -> None:
+    call = loaded.namespace["call"]
+    call.__code__ = loaded.namespace["__kernelscope_plain__"].__code__
+
+
+def _diverted(args: list[Any]) -> Any:
+    return __kernelscope_dispatch__(args)  # type: ignore[name-defined]  # noqa: F821  # in the program's globals

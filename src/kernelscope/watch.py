@@ -1,0 +1,203 @@
+"""Watching compiled programs while they run: ``kernelscope.scope``.
+
+A scope holds in the whole process, for all threads: code that was compiled by ``torch.compile`` runs its backward
+pass in other threads than the one that opened the scope. Of several scopes that are open, the one opened last is
+asked. A program runs in a variant of its own, with probes, as long as the scope is open; its plain code is not
+touched (D8).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any, TextIO
+from weakref import WeakKeyDictionary
+
+from kernelscope import config
+from kernelscope.errors import OptionError
+from kernelscope.ir.calls import calls
+from kernelscope.ir.program import Program
+from kernelscope.ir.serialize import from_json
+from kernelscope.passes.insert_probes import InsertProbes
+from kernelscope.passes.pipeline import run_passes
+from kernelscope.probe.formats import format_of
+from kernelscope.probe.printer import Printer
+from kernelscope.probe.records import Event, Level
+from kernelscope.probe.selection import Selection, patterns
+from kernelscope.probe.sink import Receiver, Sink
+from kernelscope.runtime import switch
+from kernelscope.runtime.native_module import start_observe
+from kernelscope.targets import registry
+
+log = logging.getLogger("kernelscope.probe")
+
+LEVELS: tuple[Level, ...] = ("names", "stats", "values")
+KEPT_EVENTS = 100_000
+PRINTER_LEVEL = "AOT_INDUCTOR_DEBUG_INTERMEDIATE_VALUE_PRINTER"
+PRINTER_FILTER = "AOT_INDUCTOR_FILTERED_KERNELS_TO_PRINT"
+
+
+class Scope:
+    """Watches compiled programs from its opening to its closing; use it in a ``with`` statement.
+
+    Attributes:
+        events: The last 100 000 records, oldest first.
+        dropped: How many older ones are gone.
+        programs: The programs seen, by name.
+    """
+
+    def __init__(
+        self,
+        print: str | None = None,  # the public name
+        *,
+        format: str = "kernelscope",  # the public name
+        out: TextIO | str | os.PathLike[str] | None = None,
+        kernels: str | Iterable[str] | None = None,
+        operators: str | Iterable[str] | None = None,
+        sources: str | Iterable[str] | None = None,
+        buffers: str | Iterable[str] | None = None,
+        exclude: str | Iterable[str] | None = None,
+        dtypes: str | Iterable[str] | None = None,
+        devices: str | Iterable[str] | None = None,
+        steps: str | Iterable[str] | None = None,
+        inputs: bool = True,
+        returns: bool = True,
+    ) -> None:
+        """What to watch.
+
+        Args:
+            print: ``names`` prints a line before and after each call, ``stats`` statistics of every value as well,
+                ``values`` the values of small tensors too; None prints nothing and keeps statistics in ``events``.
+            format: ``kernelscope``, ``torch-aoti``, ``torch-jit``, ``names`` or ``json``.
+            out: Where to print: a stream, or the path of a file; standard output if None.
+            kernels: Patterns of kernels and operators: names, globs, ``/regular expressions/``.
+            operators: Patterns of operators that were fused into a kernel, or are called.
+            sources: Places of the model: ``model.py``, ``model.py:12``, ``model.py:10-20``.
+            buffers: Patterns of the values' labels.
+            exclude: Patterns of kernels and operators that are not watched.
+            dtypes: Patterns of tensors' dtypes.
+            devices: Patterns of tensors' devices.
+            steps: Numbers of calls of each program, from 0: ``3``, ``10-20``.
+            inputs: Whether the programs' inputs are shown.
+            returns: Whether what they return is shown.
+
+        Raises:
+            OptionError: a level or format is unknown, or a pattern cannot be read.
+        """
+        if print is not None and print not in LEVELS:
+            raise OptionError(f"print cannot be {print!r}", hint=f"it is one of {', '.join(LEVELS)}, or None")
+        self._format = format_of(format)
+        self._level: Level = "stats" if print is None else next(level for level in LEVELS if level == print)
+        self._out = out
+        self._prints = print is not None
+        self._printer: Printer | None = None
+        self._selection = Selection(
+            kernels=patterns(kernels),
+            operators=patterns(operators),
+            sources=patterns(sources),
+            buffers=patterns(buffers),
+            exclude=patterns(exclude),
+            dtypes=patterns(dtypes),
+            devices=patterns(devices),
+            steps=patterns(steps),
+            inputs=inputs,
+            returns=returns,
+        )
+        self._selection.wants_step(0)  # a step that cannot be read is refused here, not in the middle of a run
+        self._calls: WeakKeyDictionary[switch.Loaded, switch.Call] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+        self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
+        self.dropped = 0
+        self.programs: dict[str, Program] = {}
+
+    def __enter__(self) -> Scope:
+        self.open()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Begins to watch."""
+        if self._level != "names":
+            start_observe()
+        if self._prints:
+            self._printer = Printer(self._out)
+        switch.observe(self._variant)
+
+    def close(self) -> None:
+        """Watches no more."""
+        switch.stop(self._variant)
+        if self._printer is not None:
+            self._printer.close()
+            self._printer = None
+
+    def _variant(self, loaded: switch.Loaded) -> switch.Call:
+        with self._lock:
+            found = self._calls.get(loaded)
+            if found is None:
+                found = self._calls[loaded] = self._observed(loaded)
+            return found
+
+    def _observed(self, loaded: switch.Loaded) -> switch.Call:
+        program = from_json(loaded.text())
+        self.programs[program.name] = program
+        subjects = dict.fromkeys(call.subject for call in calls(program))
+        log.info("program %s: kernels and operators: %s", program.name, ", ".join(subjects))
+        step = InsertProbes(wanted=self._selection.wants_call, returns=self._selection.returns)
+        probed = run_passes(program, (step,), verify_level=min(config.current().verify, 1))
+        sink = Sink(probed, self._selection, self._level, self._receivers())
+        return registry.target(loaded.target).observed(probed, loaded, sink)
+
+    def _receivers(self) -> list[Receiver]:
+        return [self._keep, self._print] if self._prints else [self._keep]
+
+    def _keep(self, event: Event, value: Any) -> None:
+        if len(self.events) == KEPT_EVENTS:
+            self.dropped += 1
+        self.events.append(event)
+
+    def _print(self, event: Event, value: Any) -> None:
+        printer = self._printer
+        # A call's own line stands for the call where nothing else does; in JSON every record is a line.
+        if printer is not None and (self._level == "names" or event.label or self._format is format_of("json")):
+            printer.write(self._format(event, value))
+
+
+_from_environment: Scope | None = None
+_environment_lock = threading.Lock()
+
+
+def open_from_environment(environ: Mapping[str, str]) -> None:
+    """Opens, once per process, the scope that PyTorch's own variables ask for.
+
+    Raises:
+        OptionError: the level is none.
+    """
+    global _from_environment
+    level = environ.get(PRINTER_LEVEL, "0")
+    if level not in ("0", "1", "2", "3"):
+        raise OptionError(f"{PRINTER_LEVEL} is {level!r}", where="environment", hint="it is 0, 1, 2 or 3")
+    if level == "1":
+        raise OptionError(
+            f"{PRINTER_LEVEL} is 1: saving tensors is not there yet",
+            where="environment",
+            hint="2 prints values, 3 prints kernels' names",
+        )
+    with _environment_lock:
+        if level != "0" and _from_environment is None:
+            wanted = environ.get(PRINTER_FILTER) or None
+            _from_environment = Scope(print="values" if level == "2" else "names", kernels=wanted)
+            _from_environment.open()
+
+
+def close_from_environment() -> None:
+    """Closes that scope, if it is open."""
+    global _from_environment
+    with _environment_lock:
+        if _from_environment is not None:
+            _from_environment.close()
+            _from_environment = None
