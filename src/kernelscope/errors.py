@@ -70,5 +70,51 @@ class CallError(KernelscopeError):
     """A compiled program was called with the wrong number, shape, dtype or device of arguments."""
 
 
+class KernelFault(KernelscopeError):
+    """A kernel or operator wrote a value that breaks a check.
+
+    Args:
+        what: What is wrong.
+        where: Program, call, element, and the model's line.
+        hint: What to do about it.
+        kernel: The kernel or operator.
+        argument: The label of the value.
+        index: The index of an element that shows it; None where the check tells none.
+        value: That element.
+        check: The check's name.
+        inputs_clean: Whether everything the call was given passed the check.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str = "",
+        hint: str = "",
+        kernel: str = "",
+        argument: str = "",
+        index: tuple[int, ...] | None = None,
+        value: object = None,
+        check: str = "",
+        inputs_clean: bool = True,
+    ) -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.kernel = kernel
+        self.argument = argument
+        self.index = index
+        self.value = value
+        self.check = check
+        self.inputs_clean = inputs_clean
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_fault, (self.what, dict(self.__dict__))
+
+
+def _rebuild_fault(what: str, fields: dict[str, object]) -> KernelFault:
+    fault = KernelFault(what)
+    fault.__dict__.update(fields)
+    return fault
+
+
 class InternalError(Exception):
     """A bug of Kernelscope."""

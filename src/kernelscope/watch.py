@@ -12,20 +12,23 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TextIO
 from weakref import WeakKeyDictionary
 
 from kernelscope import config
-from kernelscope.errors import OptionError
+from kernelscope.errors import KernelFault, OptionError
 from kernelscope.ir.calls import calls
 from kernelscope.ir.program import Program
 from kernelscope.ir.serialize import from_json
 from kernelscope.passes.insert_probes import InsertProbes
 from kernelscope.passes.pipeline import run_passes
-from kernelscope.probe.formats import format_of
+from kernelscope.probe.checks import Checker, UserCheck, checks
+from kernelscope.probe.formats import as_json, format_of, subject_line
 from kernelscope.probe.printer import Printer
 from kernelscope.probe.records import Event, Level
+from kernelscope.probe.saver import DEFAULT_LIMIT_BYTES, DEFAULT_LIMIT_TENSORS, Saver
 from kernelscope.probe.selection import Selection, patterns
 from kernelscope.probe.sink import Receiver, Sink
 from kernelscope.runtime import switch
@@ -55,6 +58,10 @@ class Scope:
         *,
         format: str = "kernelscope",  # the public name
         out: TextIO | str | os.PathLike[str] | None = None,
+        save: str | os.PathLike[str] | None = None,
+        save_limit_bytes: int = DEFAULT_LIMIT_BYTES,
+        save_limit_tensors: int = DEFAULT_LIMIT_TENSORS,
+        check: str | Sequence[str | UserCheck] | Mapping[str | UserCheck, str] | None = None,
         kernels: str | Iterable[str] | None = None,
         operators: str | Iterable[str] | None = None,
         sources: str | Iterable[str] | None = None,
@@ -73,6 +80,12 @@ class Scope:
                 ``values`` the values of small tensors too; None prints nothing and keeps statistics in ``events``.
             format: ``kernelscope``, ``torch-aoti``, ``torch-jit``, ``names`` or ``json``.
             out: Where to print: a stream, or the path of a file; standard output if None.
+            save: A folder: every tensor seen is saved there, in files that ``torch.load(weights_only=True)`` reads.
+            save_limit_bytes: How many bytes of tensors are saved at most.
+            save_limit_tensors: How many tensors are saved at most.
+            check: Checks of what calls write: ``nan``, ``inf``, ``-inf``, ``range:LOW:HIGH``, or functions that get a
+                tensor and say what is wrong with it (or None). A mapping gives each ``raise`` (as without one),
+                ``warn`` or ``record``.
             kernels: Patterns of kernels and operators: names, globs, ``/regular expressions/``.
             operators: Patterns of operators that were fused into a kernel, or are called.
             sources: Places of the model: ``model.py``, ``model.py:12``, ``model.py:10-20``.
@@ -91,6 +104,13 @@ class Scope:
             raise OptionError(f"print cannot be {print!r}", hint=f"it is one of {', '.join(LEVELS)}, or None")
         self._format = format_of(format)
         self._level: Level = "stats" if print is None else next(level for level in LEVELS if level == print)
+        self._names_only = print == "names"
+        if self._names_only and (save is not None or check is not None):
+            self._level = "stats"
+        limits = {"limit_bytes": save_limit_bytes, "limit_tensors": save_limit_tensors}
+        self._saver = None if save is None else Saver(save, **limits)
+        wanted = checks(check)
+        self._checker = Checker(wanted) if wanted else None
         self._out = out
         self._prints = print is not None
         self._printer: Printer | None = None
@@ -134,6 +154,8 @@ class Scope:
         if self._printer is not None:
             self._printer.close()
             self._printer = None
+        if self._saver is not None:
+            self._saver.close()
 
     def _variant(self, loaded: switch.Loaded) -> switch.Call:
         with self._lock:
@@ -152,8 +174,16 @@ class Scope:
         sink = Sink(probed, self._selection, self._level, self._receivers())
         return registry.target(loaded.target).observed(probed, loaded, sink)
 
+    @property
+    def faults(self) -> list[KernelFault]:
+        """What broke a check so far, the first one first."""
+        return [] if self._checker is None else self._checker.faults
+
     def _receivers(self) -> list[Receiver]:
-        return [self._keep, self._print] if self._prints else [self._keep]
+        printing: tuple[Receiver | None, ...] = (self._print,) if self._prints else ()
+        # The check comes last: what it raises at has been printed and saved by then.
+        wanted = (self._keep, *printing, self._saver, self._checker)
+        return [receive for receive in wanted if receive is not None]
 
     def _keep(self, event: Event, value: Any) -> None:
         if len(self.events) == KEPT_EVENTS:
@@ -163,7 +193,12 @@ class Scope:
     def _print(self, event: Event, value: Any) -> None:
         printer = self._printer
         # A call's own line stands for the call where nothing else does; in JSON every record is a line.
-        if printer is not None and (self._level == "names" or event.label or self._format is format_of("json")):
+        if printer is None:
+            return
+        if self._names_only:
+            if not event.label:
+                printer.write(as_json(event) if self._format is as_json else subject_line(event))
+        elif event.label or self._format is as_json:
             printer.write(self._format(event, value))
 
 
@@ -181,16 +216,12 @@ def open_from_environment(environ: Mapping[str, str]) -> None:
     level = environ.get(PRINTER_LEVEL, "0")
     if level not in ("0", "1", "2", "3"):
         raise OptionError(f"{PRINTER_LEVEL} is {level!r}", where="environment", hint="it is 0, 1, 2 or 3")
-    if level == "1":
-        raise OptionError(
-            f"{PRINTER_LEVEL} is 1: saving tensors is not there yet",
-            where="environment",
-            hint="2 prints values, 3 prints kernels' names",
-        )
     with _environment_lock:
         if level != "0" and _from_environment is None:
             wanted = environ.get(PRINTER_FILTER) or None
-            _from_environment = Scope(print="values" if level == "2" else "names", kernels=wanted)
+            folder = Path.cwd() / "kernelscope-tensors" if level == "1" else None
+            printed = {"1": None, "2": "values", "3": "names"}[level]
+            _from_environment = Scope(print=printed, save=folder, kernels=wanted)
             _from_environment.open()
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import kernelscope as ks
-from kernelscope.errors import OptionError
+from kernelscope.errors import KernelFault, OptionError
 from kernelscope.ir.calls import calls
 from kernelscope.probe.records import TensorRecord, Unwritten
 from tests.e2e.harness import fresh
@@ -212,3 +212,48 @@ def test_a_wrong_level_is_refused():
     done = script(AOT_INDUCTOR_DEBUG_INTERMEDIATE_VALUE_PRINTER="9")
     assert done.returncode != 0
     assert "it is 0, 1, 2 or 3" in done.stderr
+
+
+def test_saved_tensors_are_unique_by_step(tmp_path):
+    fn = compiled()
+    fn(*inputs())
+    with ks.scope(save=tmp_path) as scope:
+        for _ in range(3):
+            fn(*inputs())
+    shown = [event for event in scope.events if isinstance(event.value, TensorRecord)]
+    files = list(tmp_path.rglob("*.pt"))
+    assert len(files) == len(shown)
+    assert len((tmp_path / "index.jsonl").read_text().splitlines()) == len(shown)
+    assert all(isinstance(torch.load(file, weights_only=True), torch.Tensor) for file in files)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_kernel_that_makes_a_nan_is_named(target):
+    def broken(x, w):
+        return torch.log(torch.relu(x @ w) - 1).sum(0)
+
+    fn = compiled(broken, target)
+    with ks.scope(check=("nan",)), pytest.raises(KernelFault, match="are NaN") as caught:
+        fn(*inputs())
+    assert caught.value.kernel.startswith("cpp_fused")
+    assert caught.value.inputs_clean
+    assert "test_scope.py" in caught.value.where
+    assert fn(*inputs()).isnan().any()
+
+
+def test_an_attention_mask_of_minus_infinity_is_no_fault():
+    def masked(x):
+        mask = torch.full((4, 4), -torch.inf).triu(1)
+        return (x @ x.t() + mask).softmax(-1)
+
+    with ks.scope(check=("nan", "inf")) as scope:
+        compiled(masked)(inputs()[0])
+    assert scope.faults == []
+
+
+def test_level_1_saves(tmp_path):
+    environ = {**os.environ, "AOT_INDUCTOR_DEBUG_INTERMEDIATE_VALUE_PRINTER": "1"}
+    environ["AOT_INDUCTOR_FILTERED_KERNELS_TO_PRINT"] = "aten.mm"
+    subprocess.run([sys.executable, "-c", SCRIPT], check=True, env=environ, cwd=tmp_path)
+    files = list((tmp_path / "kernelscope-tensors").rglob("*.pt"))
+    assert {file.name.split("-")[2] for file in files if "main" not in file.name} == {"aten.mm.out"}

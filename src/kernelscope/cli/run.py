@@ -8,6 +8,10 @@ Examples:
   kernelscope run train.py --epochs 1
   kernelscope run --target interpreter infer.py
   kernelscope run --on-unsupported inductor train.py
+  kernelscope run --print names infer.py
+  kernelscope run --print stats --kernels 'cpp_fused_*' --steps 0 infer.py
+  kernelscope run --check nan,inf train.py
+  kernelscope run --save tensors/ --kernels aten.mm --save-limit 2GiB infer.py
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernelscope.cli import watching
 from kernelscope.cli.failures import (
     EXIT_FAULT,
     EXIT_INTERRUPTED,
@@ -45,6 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="what a graph does that Kernelscope cannot express: fail (default), or go through plain Inductor",
     )
+    watching.arguments(parser)
     parser.add_argument("--quiet", action="store_true", help="no summary at the end")
     parser.add_argument("script", metavar="SCRIPT", help="the Python script")
     parser.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS", help="its arguments")
@@ -66,7 +72,7 @@ def execute(options: argparse.Namespace) -> int:
     with progress("loading PyTorch"):
         through = _ThroughUs(changes)
     try:
-        with _arguments_of(options.script, options.args), through.patched():
+        with _arguments_of(options.script, options.args), through.patched(), watching.scope_of(options):
             runpy.run_path(options.script, run_name="__main__")
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # whatever the script raised is shown as it is
         return _failed(error, options.script)

@@ -186,10 +186,11 @@ def names(event: Event, value: Any = None) -> str:
 
 def as_json(event: Event, value: Any = None) -> str:
     """One line of JSON: the event's fields, those that are not set left out."""
-    return json.dumps(_plain(event), separators=(",", ":"), allow_nan=True)
+    return json.dumps(fields_of(event), separators=(",", ":"), allow_nan=True)
 
 
-def _plain(record: Any) -> dict[str, Any]:
+def fields_of(record: Any) -> dict[str, Any]:
+    """A record's fields as JSON has them; those that are not set are left out, and ``kind`` names a value's record."""
     found: dict[str, Any] = {}
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
@@ -199,7 +200,7 @@ def _plain(record: Any) -> dict[str, Any]:
             found["kind"] = type(value).__name__
         nested = dataclasses.is_dataclass(value) or (isinstance(value, tuple) and dataclasses.is_dataclass(value[0]))
         if nested:
-            found[field.name] = [_plain(item) for item in value] if isinstance(value, tuple) else _plain(value)
+            found[field.name] = [fields_of(item) for item in value] if isinstance(value, tuple) else fields_of(value)
         else:
             found[field.name] = value
     return found
