@@ -3,6 +3,7 @@
 import dataclasses
 
 from kernelscope.config import Config
+from kernelscope.watch import PRINTER_FILTER, PRINTER_LEVEL
 
 
 def page() -> str:
@@ -25,6 +26,13 @@ def page() -> str:
             "| variable | setting | values | default | meaning |",
             "|---|---|---|---|---|",
             *rows,
+            "",
+            "PyTorch's own variables of its printer are obeyed too, once per process; a `ks.scope` that is open wins:",
+            "",
+            "| variable | meaning |",
+            "|---|---|",
+            f"| `{PRINTER_LEVEL}` | 0 nothing, 1 saves tensors to `kernelscope-tensors/`, 2 prints values, 3 names |",
+            f"| `{PRINTER_FILTER}` | names of kernels and operators with commas between them; globs too |",
             "",
         ]
     )

@@ -14,12 +14,16 @@ from kernelscope.ir.lines import LINE_KINDS
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_readme_code_runs(tmp_path, monkeypatch):
+PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs" / "how-to").glob("*.md")))]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert blocks
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
+        exec(compile(block, page, "exec"), {})
 
 
 @pytest.mark.parametrize(("name", "page"), [("environment", environment_page.page), ("ir", ir_page.page)])
@@ -36,4 +40,6 @@ def test_every_line_kind_is_documented():
 
 def test_design_names_every_room():
     text = (ROOT / "docs" / "design.md").read_text()
-    assert all(f"`{room}/" in text for room in ("ir", "capture/inductor", "passes", "targets", "runtime", "cli"))
+    assert all(
+        f"`{room}/" in text for room in ("ir", "capture/inductor", "passes", "probe", "targets", "runtime", "cli")
+    )
