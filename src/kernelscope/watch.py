@@ -30,7 +30,8 @@ from kernelscope.probe.printer import Printer
 from kernelscope.probe.records import Event, Level
 from kernelscope.probe.saver import DEFAULT_LIMIT_BYTES, DEFAULT_LIMIT_TENSORS, Saver
 from kernelscope.probe.selection import Selection, patterns
-from kernelscope.probe.sink import Receiver, Sink
+from kernelscope.probe.sink import Receiver, Sink, rank
+from kernelscope.probe.trace import Trace
 from kernelscope.runtime import switch
 from kernelscope.runtime.native_module import start_observe
 from kernelscope.targets import registry
@@ -61,6 +62,7 @@ class Scope:
         save: str | os.PathLike[str] | None = None,
         save_limit_bytes: int = DEFAULT_LIMIT_BYTES,
         save_limit_tensors: int = DEFAULT_LIMIT_TENSORS,
+        trace: str | os.PathLike[str] | None = None,
         check: str | Sequence[str | UserCheck] | Mapping[str | UserCheck, str] | None = None,
         kernels: str | Iterable[str] | None = None,
         operators: str | Iterable[str] | None = None,
@@ -83,6 +85,7 @@ class Scope:
             save: A folder: every tensor seen is saved there, in files that ``torch.load(weights_only=True)`` reads.
             save_limit_bytes: How many bytes of tensors are saved at most.
             save_limit_tensors: How many tensors are saved at most.
+            trace: A folder: every record goes into its SQLite database (``docs/trace.md``).
             check: Checks of what calls write: ``nan``, ``inf``, ``-inf``, ``range:LOW:HIGH``, or functions that get a
                 tensor and say what is wrong with it (or None). A mapping gives each ``raise`` (as without one),
                 ``warn`` or ``record``.
@@ -105,10 +108,12 @@ class Scope:
         self._format = format_of(format)
         self._level: Level = "stats" if print is None else next(level for level in LEVELS if level == print)
         self._names_only = print == "names"
-        if self._names_only and (save is not None or check is not None):
+        if self._names_only and not (save is None and check is None and trace is None):
             self._level = "stats"
         limits = {"limit_bytes": save_limit_bytes, "limit_tensors": save_limit_tensors}
         self._saver = None if save is None else Saver(save, **limits)
+        self._trace_folder = trace
+        self._trace: Trace | None = None
         wanted = checks(check)
         self._checker = Checker(wanted) if wanted else None
         self._out = out
@@ -146,6 +151,8 @@ class Scope:
             start_observe()
         if self._prints:
             self._printer = Printer(self._out)
+        if self._trace_folder is not None:
+            self._trace = Trace(self._trace_folder, rank())
         switch.observe(self._variant)
 
     def close(self) -> None:
@@ -156,6 +163,9 @@ class Scope:
             self._printer = None
         if self._saver is not None:
             self._saver.close()
+        if self._trace is not None:
+            self._trace.close()
+            self._trace = None
 
     def _variant(self, loaded: switch.Loaded) -> switch.Call:
         with self._lock:
@@ -167,6 +177,8 @@ class Scope:
     def _observed(self, loaded: switch.Loaded) -> switch.Call:
         program = from_json(loaded.text())
         self.programs[program.name] = program
+        if self._trace is not None:
+            self._trace.add_program(program)
         subjects = dict.fromkeys(call.subject for call in calls(program))
         log.info("program %s: kernels and operators: %s", program.name, ", ".join(subjects))
         step = InsertProbes(wanted=self._selection.wants_call, returns=self._selection.returns)
@@ -182,13 +194,18 @@ class Scope:
     def _receivers(self) -> list[Receiver]:
         printing: tuple[Receiver | None, ...] = (self._print,) if self._prints else ()
         # The check comes last: what it raises at has been printed and saved by then.
-        wanted = (self._keep, *printing, self._saver, self._checker)
+        wanted = (self._keep, self._tell_trace, *printing, self._saver, self._checker)
         return [receive for receive in wanted if receive is not None]
 
     def _keep(self, event: Event, value: Any) -> None:
         if len(self.events) == KEPT_EVENTS:
             self.dropped += 1
         self.events.append(event)
+
+    def _tell_trace(self, event: Event, value: Any) -> None:
+        trace = self._trace
+        if trace is not None:
+            trace(event, value)
 
     def _print(self, event: Event, value: Any) -> None:
         printer = self._printer

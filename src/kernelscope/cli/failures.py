@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from kernelscope.errors import BuildError, KernelscopeError
+from kernelscope.errors import BuildError, KernelFault, KernelscopeError
 from kernelscope.version import __version__
 
 EXIT_FAULT, EXIT_USAGE, EXIT_TOOL, EXIT_INTERNAL, EXIT_INTERRUPTED = 1, 2, 3, 70, 130
@@ -42,6 +42,8 @@ def _failed(error: Exception) -> int:
     ours = error_of_ours(error)
     if ours is not None:
         print(f"kernelscope: {ours}", file=sys.stderr)
+        if isinstance(ours, KernelFault):
+            return EXIT_FAULT
         return EXIT_TOOL if isinstance(ours, BuildError) else EXIT_USAGE
     first, _, _ = str(error).partition("\n")
     print(f"kernelscope: internal error: {type(error).__name__}: {first}", file=sys.stderr)

@@ -1,6 +1,7 @@
-"""Show the host program of a model or of a saved program.
+"""Show the host program of a model or of a saved program, or the records of a trace.
 
-PROGRAM is a saved program (.json), or a Python file that defines make() -> (model, example inputs).
+PROGRAM is a saved program (.json), or a Python file that defines make() -> (model, example inputs). A folder is a
+trace, which "kernelscope run --trace" makes.
 
 Examples:
   kernelscope show model.py                      the text form
@@ -8,14 +9,19 @@ Examples:
   kernelscope show model.py --summary            lines, kernels, memory
   kernelscope show program.json --memory         the memory plan and who makes its peak
   kernelscope show model.py --summary --json | jq .peak_bytes
+  kernelscope show run/ --kernels 'cpp_*'        what those kernels were given and wrote
+  kernelscope show run/ --faults                 values with NaN or Inf
+  kernelscope show run/ --sql 'SELECT subject, max(max) FROM events GROUP BY subject'
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernelscope.cli import trace
 from kernelscope.cli.models import load_program
 from kernelscope.cli.output import output_arguments, write, write_json
 
@@ -30,11 +36,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--summary", action="store_true", help="a table of what the program has")
     parser.add_argument("--memory", action="store_true", help="the memory plan")
     parser.add_argument("--save", metavar="FILE", help="save the program to a file too")
+    trace.arguments(parser)
     output_arguments(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Shows the program."""
+    """Shows the program or the trace."""
+    if Path(options.program).is_dir():
+        return trace.execute(options)
     program = load_program(options.program)
     if options.save:
         program.save(options.save)

@@ -33,6 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--out", metavar="FILE", default=None, help="where --print goes; standard output by default")
     shown.add_argument("--save", metavar="DIR", default=None, help="save every tensor seen, for torch.load")
     shown.add_argument("--save-limit", metavar="SIZE", default=None, help="at most that much, such as 2GiB")
+    shown.add_argument("--trace", metavar="DIR", default=None, help="keep every record in a database there")
     shown.add_argument("--check", metavar="CHECKS", default=None, help="stop at nan, inf, -inf, range:LOW:HIGH")
     chosen = parser.add_argument_group("which values are watched (all by default)")
     for name, text in _SELECTIONS.items():
@@ -48,10 +49,10 @@ def scope_of(options: argparse.Namespace) -> contextlib.AbstractContextManager[A
     chosen = {name: getattr(options, name) for name in _SELECTIONS if getattr(options, name) is not None}
     if options.print is None and options.json:
         options.print = "stats"
-    if options.print is None and options.save is None and options.check is None:
+    if options.print is None and options.save is None and options.check is None and options.trace is None:
         if chosen or options.out:
             flag = f"--{next(iter(chosen), 'out')}"
-            raise OptionError(f"{flag} has nothing to apply to", hint="add --print, --save or --check")
+            raise OptionError(f"{flag} has nothing to apply to", hint="add --print, --save, --check or --trace")
         return contextlib.nullcontext()
     from kernelscope.probe.saver import DEFAULT_LIMIT_BYTES
     from kernelscope.watch import Scope
@@ -62,6 +63,7 @@ def scope_of(options: argparse.Namespace) -> contextlib.AbstractContextManager[A
         out=options.out,
         save=options.save,
         check=options.check,
+        trace=options.trace,
         save_limit_bytes=DEFAULT_LIMIT_BYTES if options.save_limit is None else size(options.save_limit),
         **chosen,
     )

@@ -1,7 +1,7 @@
 """Records as text: our own format, and those of PyTorch's printers that scripts match.
 
 ``torch-aoti`` is what ``aoti_torch_print_tensor_handle`` writes (torch/csrc/inductor/aoti_torch/shim_common.cpp),
-``torch-jit`` what ``_print_debugging_tensor_value_info`` prints (torch/_inductor/codegen/debug_utils.py).
+``torch-jit`` what ``_print_debugging_tensor_value_info`` prints (Inductor's debug_utils.py).
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Sink:
             time_ns=time.time_ns(),
             process=os.getpid(),
             thread=threading.get_ident(),
-            rank=_rank(),
+            rank=rank(),
             program=self.program.name,
             step=state.step,
             order=state.order,
@@ -142,7 +142,8 @@ def _storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr() if type(tensor) in (torch.Tensor, torch.nn.Parameter) else id(tensor)
 
 
-def _rank() -> int:
+def rank() -> int:
+    """This process's rank in the process group; 0 without one."""
     from torch import distributed
 
     return distributed.get_rank() if distributed.is_available() and distributed.is_initialized() else 0

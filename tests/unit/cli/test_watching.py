@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -37,7 +39,7 @@ def test_records_are_json_lines(run, tmp_path):
 
 def test_a_fault_ends_the_script_and_is_named(run):
     done = run(SCRIPT, "--check", "nan")
-    assert done.returncode != 0
+    assert done.returncode == 1
     assert "are NaN (check nan)" in done.stderr
     assert "script.py:3" in done.stderr
     assert "Traceback" not in done.stderr
@@ -74,3 +76,26 @@ def test_sizes(text, expected):
 def test_no_sizes(text):
     with pytest.raises(OptionError, match="no size"):
         size(text)
+
+
+def test_a_trace_is_shown(run, tmp_path):
+    run(SCRIPT, "--trace", "trace", "--quiet")
+    command = [sys.executable, "-m", "kernelscope.cli.main", "show", "trace"]
+
+    def show(*options):
+        return subprocess.run([*command, *options], capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert "aten.mm.out" in show().stdout
+    assert "cpp_fused" not in show("--kernels", "aten.*").stdout
+    assert {row["label"] for row in json.loads(show("--faults", "--json").stdout)} == {"buf1", "output0"}
+    assert show("--sql", "SELECT count(*) AS n FROM programs").stdout.split() == ["n", "1"]
+    wrong = show("--sql", "SELECT nothing")
+    assert wrong.returncode == 2
+    assert "docs/trace.md has the tables" in wrong.stderr
+
+
+def test_a_folder_that_is_no_trace_is_refused(tmp_path):
+    command = [sys.executable, "-m", "kernelscope.cli.main", "show", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "is no trace" in done.stderr
