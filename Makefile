@@ -54,6 +54,7 @@ sweep: $(STAMP)  ## PyTorch's operator database against plain Inductor
 bench: $(STAMP)  ## host overhead and compile time, as ratios against Inductor
 	$(PY) -m benchmarks.host_overhead
 	$(PY) -m benchmarks.compile_time
+	$(PY) -m benchmarks.probe_cost
 
 docs: $(STAMP)  ## generated pages of the documentation
 	$(PY) -m tools.environment_page > docs/environment.md

@@ -29,6 +29,13 @@ def transformer():
     return torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval(), (torch.randn(1, 16, 64),)
 
 
+def large_transformer():
+    torch.backends.mha.set_fastpath_enabled(False)
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True, activation="gelu")
+    return torch.nn.TransformerEncoder(layer, 4, enable_nested_tensor=False).eval(), (torch.randn(8, 128, 256),)
+
+
 def mlp():
     torch.manual_seed(0)
     layers = [module for _ in range(4) for module in (torch.nn.Linear(64, 64), torch.nn.GELU())]
@@ -42,4 +49,4 @@ def unet():
     return model, inputs
 
 
-MODELS = {"chain": chain, "transformer": transformer, "mlp": mlp, "unet": unet}
+MODELS = {"chain": chain, "transformer": transformer, "mlp": mlp, "unet": unet, "large": large_transformer}

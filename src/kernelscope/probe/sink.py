@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,20 +14,20 @@ import torch
 from kernelscope.ir import lines as l
 from kernelscope.ir.program import Program
 from kernelscope.probe.look import describe, parts, plain_value, statistics_of, text_of
-from kernelscope.probe.records import Event, Level, Observed, Unwritten
+from kernelscope.probe.records import Event, Level, Observed, TensorRecord, Unwritten
 from kernelscope.probe.selection import Selection
-from kernelscope.probe.statistics import Statistics
 
 Receiver = Callable[[Event, Any], None]
 """Gets each event, and the value itself (None where there is none)."""
 
-_Key = tuple[int, tuple[int, ...], tuple[int, ...], torch.dtype]
+_Key = tuple[int, torch.Size, tuple[int, ...], torch.dtype]
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 class Sink:
     """The probe function of one program: ``sink(number, values)``.
 
-    Statistics of a tensor are computed once and hold until somebody writes its storage, which is known from the
+    A tensor is looked at once, and its record holds until somebody writes its storage, which is known from the
     probes' records; at the start of a step nothing is held.
     """
 
@@ -36,6 +36,7 @@ class Sink:
         self.selection = selection
         self.level: Level = level
         self.receivers = tuple(receivers)
+        self._filters = bool(selection.dtypes or selection.devices)
         self.probes = {
             line.number: line
             for function in program.all_functions()
@@ -55,73 +56,72 @@ class Sink:
         if line.moment == "inputs" and not self.selection.inputs:
             return
         if line.moment in ("before", "after"):
-            self._send(self._event(line, state), None)
+            self._tell(line, state)
         if self.level == "names":
             return
         if line.moment == "after":
             state.forget_written(line, values)
-        for label, value, event in self._values(line, values, state):
-            self._send(replace(event, label=label, value=self._record(label, value, line, state)), value)
+        for label, given in zip(line.labels, values, strict=True):
+            if self.selection.wants_label(label):
+                self._show(line, state, label, given)
 
     def _state(self, line: l.ProbeLine) -> _Step:
         if line.moment == "inputs":
             with self._lock:
-                self._local.step = _Step(self._steps)
+                self._local.step = _Step(self._steps, rank())
                 self._steps += 1
         return self._local.step  # type: ignore[no-any-return]
 
-    def _event(self, line: l.ProbeLine, state: _Step) -> Event:
+    def _show(self, line: l.ProbeLine, state: _Step, label: str, given: Any) -> None:
+        written = label in line.written
+        for name, value in parts(label, given):
+            if not isinstance(value, torch.Tensor):
+                self._tell(line, state, name, plain_value(value), written, value)
+            elif self._filters and not self.selection.wants_tensor(_name(value.dtype), str(value.device)):
+                continue
+            elif label in line.unwritten:
+                self._tell(line, state, name, Unwritten(tuple(value.size()), _name(value.dtype)), written, value)
+            else:
+                self._tell(line, state, name, state.record(value, self.level), written, value)
+
+    def _tell(
+        self,
+        line: l.ProbeLine,
+        state: _Step,
+        label: str = "",
+        seen: Observed | None = None,
+        written: bool = False,
+        value: Any = None,
+    ) -> None:
         state.order += 1
-        return Event(
+        event = Event(
             time_ns=time.time_ns(),
             process=os.getpid(),
             thread=threading.get_ident(),
-            rank=rank(),
+            rank=state.rank,
             program=self.program.name,
             step=state.step,
             order=state.order,
             call=line.call if line.moment in ("before", "after") else None,
             moment=line.moment,
             subject=line.subject,
+            label=label,
+            value=seen,
+            written=written,
             origin=line.origin,
         )
-
-    def _values(self, line: l.ProbeLine, values: tuple[Any, ...], state: _Step) -> Iterator[tuple[str, Any, Event]]:
-        for label, given in zip(line.labels, values, strict=True):
-            if not self.selection.wants_label(label):
-                continue
-            for name, value in parts(label, given):
-                if isinstance(value, torch.Tensor) and not self.selection.wants_tensor(
-                    str(value.dtype).removeprefix("torch."), str(value.device)
-                ):
-                    continue
-                event = self._event(line, state)
-                yield name, value, replace(event, written=True) if label in line.written else event
-
-    def _record(self, label: str, value: Any, line: l.ProbeLine, state: _Step) -> Observed:
-        if not isinstance(value, torch.Tensor):
-            return plain_value(value)
-        if label in line.unwritten:
-            return Unwritten(tuple(value.size()), str(value.dtype).removeprefix("torch."))
-        record = describe(value)
-        if record.note:
-            return record
-        found, why = state.statistics(value)
-        text = text_of(value) if self.level == "values" else ""
-        return replace(record, statistics=found, text=text, note=why)
-
-    def _send(self, event: Event, value: Any) -> None:
         for receive in self.receivers:
             receive(event, value)
 
 
 class _Step:
-    """One running call of a program."""
+    """One running call of a program, and the records of tensors that still hold."""
 
-    def __init__(self, step: int) -> None:
+    def __init__(self, step: int, rank: int) -> None:
         self.step = step
+        self.rank = rank
         self.order = -1
-        self._known: dict[int, dict[_Key, tuple[Statistics | None, str]]] = {}
+        self._known: dict[int, dict[_Key, TensorRecord]] = {}
 
     def forget_written(self, line: l.ProbeLine, values: tuple[Any, ...]) -> None:
         for label, given in zip(line.labels, values, strict=True):
@@ -130,16 +130,31 @@ class _Step:
                     if isinstance(value, torch.Tensor) and value.layout is torch.strided:
                         self._known.pop(_storage(value), None)
 
-    def statistics(self, tensor: torch.Tensor) -> tuple[Statistics | None, str]:
-        key = (tensor.data_ptr(), tuple(tensor.size()), tensor.stride(), tensor.dtype)
+    def record(self, tensor: torch.Tensor, level: Level) -> TensorRecord:
+        if type(tensor) not in _PLAIN or tensor.layout is not torch.strided:
+            return describe(tensor)
+        key = (tensor.data_ptr(), tensor.size(), tensor.stride(), tensor.dtype)
         known = self._known.setdefault(_storage(tensor), {})
-        if key not in known:
-            known[key] = statistics_of(tensor)
-        return known[key]
+        found = known.get(key)
+        if found is None:
+            found = known[key] = _looked_at(tensor, level)
+        return found
+
+
+def _looked_at(tensor: torch.Tensor, level: Level) -> TensorRecord:
+    record = describe(tensor)
+    if record.note:
+        return record
+    found, why = statistics_of(tensor)
+    return replace(record, statistics=found, text=text_of(tensor) if level == "values" else "", note=why)
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr() if type(tensor) in (torch.Tensor, torch.nn.Parameter) else id(tensor)
+    return tensor.untyped_storage()._cdata if type(tensor) in _PLAIN else id(tensor)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def rank() -> int:

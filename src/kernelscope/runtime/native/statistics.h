@@ -121,9 +121,8 @@ inline void join_moments(Statistics& all, int64_t n, double mean, double m2) {
 // What a first look at a block tells. Most blocks are finite throughout and hold few zeros, and need no more.
 template <class F>
 struct Glance {
-  typename Bits<F>::Signed largest = 0;  // magnitude, as an integer
-  int64_t small = 0;                     // zeros and subnormals
-  double sum = 0, squares = 0;           // of the differences from the pivot
+  typename Bits<F>::Signed smallest = std::numeric_limits<typename Bits<F>::Signed>::max();  // magnitude, as an integer
+  double sum = 0, squares = 0;  // of the differences from the pivot; not finite where a value is not
   F least, most;
 };
 
@@ -132,16 +131,18 @@ Glance<F> glance(const F* values, int64_t n, F pivot) {
   using W = typename Bits<F>::Word;
   using S = typename Bits<F>::Signed;
   constexpr int lanes = 64 / sizeof(F);
-  S largest[lanes] = {}, small[lanes] = {};
+  S smallest[lanes];
   F sum[lanes] = {}, squares[lanes] = {}, low[lanes], high[lanes];
-  for (int lane = 0; lane < lanes; ++lane) low[lane] = high[lane] = values[0];
+  for (int lane = 0; lane < lanes; ++lane) {
+    smallest[lane] = std::numeric_limits<S>::max();
+    low[lane] = high[lane] = values[0];
+  }
   const auto step = [&](int64_t i, int lane) {
     W bits;
     std::memcpy(&bits, values + i, sizeof bits);
     const S absolute = static_cast<S>(bits & Bits<F>::magnitude);
     const F value = values[i], delta = value - pivot;
-    largest[lane] = absolute > largest[lane] ? absolute : largest[lane];
-    small[lane] -= absolute < static_cast<S>(Bits<F>::normal) ? S(-1) : S(0);
+    smallest[lane] = absolute < smallest[lane] ? absolute : smallest[lane];
     sum[lane] += delta;
     squares[lane] += delta * delta;
     low[lane] = value < low[lane] ? value : low[lane];
@@ -154,7 +155,7 @@ Glance<F> glance(const F* values, int64_t n, F pivot) {
   Glance<F> all;
   all.least = low[0], all.most = high[0];
   for (int lane = 0; lane < lanes; ++lane) {
-    all.largest = std::max(all.largest, largest[lane]), all.small += small[lane];
+    all.smallest = std::min(all.smallest, smallest[lane]);
     all.sum += static_cast<double>(sum[lane]), all.squares += static_cast<double>(squares[lane]);
     all.least = std::min(all.least, low[lane]), all.most = std::max(all.most, high[lane]);
   }
@@ -214,14 +215,14 @@ void add_block(Statistics& all, const F* values, int64_t n, int64_t first, bool 
   const double elements = static_cast<double>(n);
   F least = seen.least, most = seen.most;
   int64_t finite = n;
-  if (static_cast<typename Bits<F>::Word>(seen.largest) >= Bits<F>::inf) {
+  if (!std::isfinite(seen.sum)) {
     finite = count_special(all, values, n, first, count_subnormals);
     least = std::numeric_limits<F>::infinity(), most = -least;
     for (int64_t i = 0; i < n; ++i) {
       if (!std::isfinite(values[i])) continue;
       least = std::min(least, values[i]), most = std::max(most, values[i]);
     }
-  } else if (seen.small) {
+  } else if (static_cast<typename Bits<F>::Word>(seen.smallest) < Bits<F>::normal) {
     count_special(all, values, n, first, count_subnormals);
   }
   all.count += n;
