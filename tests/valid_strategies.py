@@ -34,7 +34,7 @@ CUDA = torch.device("cuda:0")
 STEPS = (
     *("allocate", "free", "reuse", "null", "alias", "kernel", "multi_kernel", "out", "alloc", "in_place", "multi_out"),
     *("pack", "scatter", "index_put", "copy", "collective", "compute", "item", "select", "slice", "read", "checks"),
-    *("device", "stream", "close", "comment", "invoke", "condition", "loop"),
+    *("device", "stream", "close", "comment", "probe", "invoke", "condition", "loop"),
 )
 
 
@@ -270,6 +270,20 @@ class Draft:
     def close(self):
         if self.scopes:
             self.builder.add(self.scopes.pop())
+
+    def probe(self):
+        operand = self.pick()
+        self.builder.add(
+            l.ProbeLine(
+                number=self.draw(st.integers(0, 9)),
+                moment=self.draw(st.sampled_from(("before", "after"))),
+                subject="aten.neg.out",
+                call=0,
+                operands=(operand,),
+                labels=("operand",),
+                written=self.draw(st.sampled_from(((), ("operand",)))),
+            )
+        )
 
     def comment(self):
         self.builder.add(l.CommentLine(text=self.draw(st.text(max_size=5))))

@@ -257,3 +257,11 @@ def test_level_1_saves(tmp_path):
     subprocess.run([sys.executable, "-c", SCRIPT], check=True, env=environ, cwd=tmp_path)
     files = list((tmp_path / "kernelscope-tensors").rglob("*.pt"))
     assert {file.name.split("-")[2] for file in files if "main" not in file.name} == {"aten.mm.out"}
+
+
+def test_a_call_that_somebody_wrapped_is_watched():
+    call = ks.capture(model, *inputs()).emit("python").load()
+    call.__globals__["call"] = lambda args: call(args)
+    with ks.scope() as scope:
+        call(list(inputs()))
+    assert scope.events

@@ -11,7 +11,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -29,12 +29,18 @@ class Loaded:
         text: Gives the program in its file form.
         namespace: The globals of its code: ``call``, kernels, constants.
         kernels: Its C++ kernels.
+        call: Its entry, a plain function without free variables.
     """
 
     target: str
     text: Callable[[], str]
     namespace: dict[str, Any]
     kernels: KernelSet
+    call: types.FunctionType = field(init=False)
+
+    def __post_init__(self) -> None:
+        # The function itself: whoever wraps it puts another under its name, and goes on calling this one.
+        self.call = self.namespace["call"]
 
 
 Observer: TypeAlias = Callable[[Loaded], "Call | None"]
@@ -74,7 +80,7 @@ def stop(observer: Observer) -> None:
 
 
 def _divert(loaded: Loaded) -> None:
-    call = loaded.namespace["call"]
+    call = loaded.call
     plain = types.FunctionType(call.__code__, loaded.namespace, "call")
 
     def dispatch(args: list[Any]) -> Any:
@@ -88,8 +94,7 @@ def _divert(loaded: Loaded) -> None:
 
 
 def _restore(loaded: Loaded) -> None:
-    call = loaded.namespace["call"]
-    call.__code__ = loaded.namespace["__kernelscope_plain__"].__code__
+    loaded.call.__code__ = loaded.namespace["__kernelscope_plain__"].__code__
 
 
 def _diverted(args: list[Any]) -> Any:

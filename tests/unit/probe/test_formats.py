@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import subprocess
@@ -74,6 +75,8 @@ def test_aoti_text_is_pytorchs(name):
 def test_jit_text_is_pytorchs(name, capsys):
     from torch._inductor.codegen.debug_utils import _print_debugging_tensor_value_info
 
+    if "std_mean" not in inspect.getsource(_print_debugging_tensor_value_info):
+        pytest.skip("this version of PyTorch prints the mean as the dtype")
     tensor = TENSORS[name]
     _print_debugging_tensor_value_info("inductor: before_launch - k - arg0_1", tensor)
     assert f"{torch_jit(event(record(tensor)), tensor)}\n" == capsys.readouterr().out
