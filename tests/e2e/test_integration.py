@@ -14,16 +14,10 @@ import kernelscope as ks
 from kernelscope import config
 from kernelscope.backend import observing
 from kernelscope.errors import CallError, OptionError, UnsupportedError, VersionError
-from tests.e2e.harness import fresh, same
+from tests.e2e.harness import same
 from tests.threads import in_threads
 
-
-@pytest.fixture(autouse=True)
-def _clean():
-    torch._dynamo.reset()
-    with fresh():
-        yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("clean_compiler")
 
 
 def model(x, w):

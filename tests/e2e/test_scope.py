@@ -14,22 +14,14 @@ import kernelscope as ks
 from kernelscope.errors import KernelFault, OptionError
 from kernelscope.ir.calls import calls
 from kernelscope.probe.records import TensorRecord, Unwritten
-from tests.e2e.harness import fresh
 from tests.threads import in_threads
 
+pytestmark = pytest.mark.usefixtures("clean_compiler")
 TARGETS = ("python", "interpreter")
 
 
 def same(expected, found):
     return all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
-
-
-@pytest.fixture(autouse=True)
-def _clean():
-    torch._dynamo.reset()
-    with fresh():
-        yield
-    torch._dynamo.reset()
 
 
 def model(x, w):

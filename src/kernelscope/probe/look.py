@@ -13,6 +13,8 @@ from kernelscope.runtime.native_module import observe
 
 SMALL = 64
 """Tensors of at most that many elements are shown whole, as PyTorch's own printers do."""
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""The classes of tensors whose values are looked at."""
 _LINE = 80
 _LONGEST_TEXT = 1000
 
@@ -26,13 +28,18 @@ def parts(label: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield label, value
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+    """A dtype's name without its module: ``float32``."""
+    return str(dtype).removeprefix("torch.")
+
+
 def describe(tensor: torch.Tensor) -> TensorRecord:
     """A tensor's description, without its values."""
     strided = tensor.layout is torch.strided
-    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    plain = type(tensor) in PLAIN
     return TensorRecord(
         type=type(tensor).__name__,
-        dtype=str(tensor.dtype).removeprefix("torch."),
+        dtype=dtype_name(tensor.dtype),
         device=str(tensor.device),
         size=tuple(int(extent) for extent in tensor.size()) if plain else (),
         stride=tensor.stride() if strided and plain else None,

@@ -13,7 +13,7 @@ import torch
 
 from kernelscope.ir import lines as l
 from kernelscope.ir.program import Program
-from kernelscope.probe.look import describe, parts, plain_value, statistics_of, text_of
+from kernelscope.probe.look import PLAIN, describe, dtype_name, parts, plain_value, statistics_of, text_of
 from kernelscope.probe.records import Event, Level, Observed, TensorRecord, Unwritten
 from kernelscope.probe.selection import Selection
 
@@ -21,7 +21,6 @@ Receiver = Callable[[Event, Any], None]
 """Gets each event, and the value itself (None where there is none)."""
 
 _Key = tuple[int, torch.Size, tuple[int, ...], torch.dtype]
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 class Sink:
@@ -77,10 +76,10 @@ class Sink:
         for name, value in parts(label, given):
             if not isinstance(value, torch.Tensor):
                 self._tell(line, state, name, plain_value(value), written, value)
-            elif self._filters and not self.selection.wants_tensor(_name(value.dtype), str(value.device)):
+            elif self._filters and not self.selection.wants_tensor(dtype_name(value.dtype), str(value.device)):
                 continue
             elif label in line.unwritten:
-                self._tell(line, state, name, Unwritten(tuple(value.size()), _name(value.dtype)), written, value)
+                self._tell(line, state, name, Unwritten(tuple(value.size()), dtype_name(value.dtype)), written, value)
             else:
                 self._tell(line, state, name, state.record(value, self.level), written, value)
 
@@ -131,7 +130,7 @@ class _Step:
                         self._known.pop(_storage(value), None)
 
     def record(self, tensor: torch.Tensor, level: Level) -> TensorRecord:
-        if type(tensor) not in _PLAIN or tensor.layout is not torch.strided:
+        if type(tensor) not in PLAIN or tensor.layout is not torch.strided:
             return describe(tensor)
         key = (tensor.data_ptr(), tensor.size(), tensor.stride(), tensor.dtype)
         known = self._known.setdefault(_storage(tensor), {})
@@ -150,11 +149,7 @@ def _looked_at(tensor: torch.Tensor, level: Level) -> TensorRecord:
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata if type(tensor) in _PLAIN else id(tensor)
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+    return tensor.untyped_storage()._cdata if type(tensor) in PLAIN else id(tensor)
 
 
 def rank() -> int:
