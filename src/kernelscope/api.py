@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from kernelscope.backend import Compiled, kernelscope_backend, observing
+from kernelscope.diagnose.crash import CrashReport, crash_report
 from kernelscope.errors import KernelscopeError, UnsupportedError
 from kernelscope.ir import program as ir
 from kernelscope.ir import serialize
@@ -24,6 +25,7 @@ from kernelscope.watch import Scope as scope  # the public name
 
 __all__ = [
     "Artifact",
+    "CrashReport",
     "MemoryReport",
     "Program",
     "Scope",
@@ -31,6 +33,7 @@ __all__ = [
     "capture_training",
     "check_version",
     "compiler",
+    "crash_report",
     "hostcalls",
     "memory_report",
     "scope",

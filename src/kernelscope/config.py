@@ -76,6 +76,13 @@ class Config:
         default_text="`$CXX`, else `g++`, else `clang++`",
         default="",
     )
+    flight: Path | None = _setting(
+        "KERNELSCOPE_FLIGHT",
+        "Where the flight recorder writes, for `kernelscope crash`; for the whole process, when it first compiles.",
+        values="a directory",
+        default_text="none: it is off",
+        default=None,
+    )
     progress: str = _setting(
         "KERNELSCOPE_PROGRESS",
         "Progress lines on standard error: `auto` shows them on a terminal.",
@@ -106,7 +113,7 @@ def _read(variable: str, kind: str, text: str, choices: tuple[str, ...]) -> Any:
         raise OptionError(
             f"{variable} is {text!r}", where="environment", hint=f"it must be one of {', '.join(choices)}"
         )
-    if kind == "Path":
+    if kind.startswith("Path"):
         if not text:
             raise OptionError(f"{variable} is empty", where="environment", hint="name a directory, or unset it")
         return Path(text).expanduser()

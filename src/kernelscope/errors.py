@@ -46,6 +46,10 @@ class ProgramFileError(KernelscopeError):
     """A program file that is truncated, foreign, or of an unknown version."""
 
 
+class TraceError(KernelscopeError):
+    """A trace, or a flight recorder's file, that is missing, truncated, foreign, or of an unknown version."""
+
+
 class VerifyError(KernelscopeError):
     """A program that breaks a rule of the IR."""
 

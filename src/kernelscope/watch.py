@@ -8,23 +8,26 @@ touched (D8).
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 from weakref import WeakKeyDictionary
 
 from kernelscope import config
 from kernelscope.errors import KernelFault, OptionError
-from kernelscope.ir.calls import calls
+from kernelscope.ir.calls import Call, calls
+from kernelscope.ir.lines import ProbeLine
 from kernelscope.ir.program import Program
 from kernelscope.ir.serialize import from_json
 from kernelscope.passes.insert_probes import InsertProbes
 from kernelscope.passes.pipeline import run_passes
 from kernelscope.probe.checks import Checker, UserCheck, checks
+from kernelscope.probe.flight import Flight, opened
 from kernelscope.probe.formats import as_json, format_of, subject_line
 from kernelscope.probe.printer import Printer
 from kernelscope.probe.records import Event, Level
@@ -63,6 +66,7 @@ class Scope:
         save_limit_bytes: int = DEFAULT_LIMIT_BYTES,
         save_limit_tensors: int = DEFAULT_LIMIT_TENSORS,
         trace: str | os.PathLike[str] | None = None,
+        flight: str | os.PathLike[str] | None = None,
         check: str | Sequence[str | UserCheck] | Mapping[str | UserCheck, str] | None = None,
         kernels: str | Iterable[str] | None = None,
         operators: str | Iterable[str] | None = None,
@@ -85,7 +89,11 @@ class Scope:
             save: A folder: every tensor seen is saved there, in files that ``torch.load(weights_only=True)`` reads.
             save_limit_bytes: How many bytes of tensors are saved at most.
             save_limit_tensors: How many tensors are saved at most.
-            trace: A folder: every record goes into its SQLite database (``docs/trace.md``).
+            trace: A folder: every record goes into its SQLite database (``docs/trace.md``), and the flight recorder
+                is on there.
+            flight: A folder for the flight recorder, which tells after the process has died what each thread was
+                calling (``kernelscope crash``). With nothing else wanted, no values are looked at and no events kept.
+                A scope within has it too.
             check: Checks of what calls write: ``nan``, ``inf``, ``-inf``, ``range:LOW:HIGH``, or functions that get a
                 tensor and say what is wrong with it (or None). A mapping gives each ``raise`` (as without one),
                 ``warn`` or ``record``.
@@ -113,6 +121,8 @@ class Scope:
         limits = {"limit_bytes": save_limit_bytes, "limit_tensors": save_limit_tensors}
         self._saver = None if save is None else Saver(save, **limits)
         self._trace_folder = trace
+        self._flight_folder = trace if flight is None else flight
+        self._flight: Flight | None = None
         self._trace: Trace | None = None
         wanted = checks(check)
         self._checker = Checker(wanted) if wanted else None
@@ -131,6 +141,7 @@ class Scope:
             inputs=inputs,
             returns=returns,
         )
+        self._looks = flight is None or not (print is None and save is None and trace is None and check is None)
         self._selection.wants_step(0)  # a step that cannot be read is refused here, not in the middle of a run
         self._calls: WeakKeyDictionary[switch.Loaded, switch.Call] = WeakKeyDictionary()
         self._lock = threading.Lock()
@@ -147,17 +158,20 @@ class Scope:
 
     def open(self) -> None:
         """Begins to watch."""
-        if self._level != "names":
+        if self._looks and self._level != "names":
             start_observe()
         if self._prints:
             self._printer = Printer(self._out)
         if self._trace_folder is not None:
             self._trace = Trace(self._trace_folder, rank())
+        self._open_flight()
+        _open_scopes.append(self)
         switch.observe(self._variant)
 
     def close(self) -> None:
         """Watches no more."""
         switch.stop(self._variant)
+        _open_scopes.remove(self)
         if self._printer is not None:
             self._printer.close()
             self._printer = None
@@ -166,6 +180,16 @@ class Scope:
         if self._trace is not None:
             self._trace.close()
             self._trace = None
+        if self._flight is not None and self._flight_folder is not None:
+            self._flight.close()
+
+    def _open_flight(self) -> None:
+        """Its own recorder, or that of the scope around it; variants made for another are made anew."""
+        around = _open_scopes[-1]._flight if _open_scopes else None
+        recorder = around if self._flight_folder is None else opened(self._flight_folder, rank())
+        if recorder is not self._flight:
+            self._calls.clear()
+        self._flight = recorder
 
     def _variant(self, loaded: switch.Loaded) -> switch.Call:
         with self._lock:
@@ -179,12 +203,29 @@ class Scope:
         self.programs[program.name] = program
         if self._trace is not None:
             self._trace.add_program(program)
-        subjects = dict.fromkeys(call.subject for call in calls(program))
+        found = calls(program)
+        subjects = dict.fromkeys(call.subject for call in found)
         log.info("program %s: kernels and operators: %s", program.name, ", ".join(subjects))
-        step = InsertProbes(wanted=self._selection.wants_call, returns=self._selection.returns)
-        probed = run_passes(program, (step,), verify_level=min(config.current().verify, 1))
-        sink = Sink(probed, self._selection, self._level, self._receivers())
-        return registry.target(loaded.target).observed(probed, loaded, sink)
+        chosen = frozenset(call.number for call in found if self._selection.wants_call(call))
+        everything = len(chosen) == len(found)
+        if self._flight is None:
+            probed = self._probed(program, lambda call: call.number in chosen)
+            return self._run(probed, loaded, self._sink(probed, everything))
+        probed = self._probed(program, lambda call: True)
+        probe = self._flight.probe(program, probed)
+        if self._looks:
+            probe = _both(probe, self._sink(probed, everything), _probes_of(probed, chosen))
+        return self._flight.guard(self._run(probed, loaded, probe))
+
+    def _probed(self, program: Program, wanted: Callable[[Call], bool]) -> Program:
+        step = InsertProbes(wanted=wanted, returns=self._looks and self._selection.returns)
+        return run_passes(program, (step,), verify_level=min(config.current().verify, 1))
+
+    def _run(self, probed: Program, loaded: switch.Loaded, probe: switch.Probe) -> switch.Call:
+        return registry.target(loaded.target).observed(probed, loaded, probe)
+
+    def _sink(self, probed: Program, everything: bool) -> Sink:
+        return Sink(probed, self._selection, self._level, self._receivers(), sees_all=everything)
 
     @property
     def faults(self) -> list[KernelFault]:
@@ -219,12 +260,36 @@ class Scope:
             printer.write(self._format(event, value))
 
 
+def _probes_of(probed: Program, chosen: frozenset[int]) -> frozenset[int]:
+    """Numbers of the probes at inputs, at returns, and around the chosen calls."""
+    return frozenset(
+        line.number
+        for function in probed.all_functions()
+        for line in function.lines
+        if isinstance(line, ProbeLine) and (line.moment not in ("before", "after") or line.call in chosen)
+    )
+
+
+def _both(recorder: switch.Probe, sink: switch.Probe, chosen: frozenset[int]) -> switch.Probe:
+    """The recorder knows of every call, the sink of the chosen ones."""
+
+    def probe(number: int, values: tuple[Any, ...]) -> None:
+        recorder(number, values)
+        if number in chosen:
+            sink(number, values)
+
+    return probe
+
+
+_open_scopes: list[Scope] = []
+"""The scopes that are open in this process, the outermost first."""
+
 _from_environment: Scope | None = None
 _environment_lock = threading.Lock()
 
 
 def open_from_environment(environ: Mapping[str, str]) -> None:
-    """Opens, once per process, the scope that PyTorch's own variables ask for.
+    """Opens, once per process, the scope that PyTorch's own variables and ``KERNELSCOPE_FLIGHT`` ask for.
 
     Raises:
         OptionError: the level is none.
@@ -233,13 +298,15 @@ def open_from_environment(environ: Mapping[str, str]) -> None:
     level = environ.get(PRINTER_LEVEL, "0")
     if level not in ("0", "1", "2", "3"):
         raise OptionError(f"{PRINTER_LEVEL} is {level!r}", where="environment", hint="it is 0, 1, 2 or 3")
+    recorder = config.Config.from_env(environ).flight
     with _environment_lock:
-        if level != "0" and _from_environment is None:
+        if (level != "0" or recorder is not None) and _from_environment is None:
             wanted = environ.get(PRINTER_FILTER) or None
             folder = Path.cwd() / "kernelscope-tensors" if level == "1" else None
-            printed = {"1": None, "2": "values", "3": "names"}[level]
-            _from_environment = Scope(print=printed, save=folder, kernels=wanted)
+            printed = {"0": None, "1": None, "2": "values", "3": "names"}[level]
+            _from_environment = Scope(print=printed, save=folder, kernels=wanted, flight=recorder)
             _from_environment.open()
+            atexit.register(close_from_environment)
 
 
 def close_from_environment() -> None:

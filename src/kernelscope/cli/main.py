@@ -3,6 +3,7 @@
 Examples:
   kernelscope run train.py --epochs 1      an unmodified script through Kernelscope
   kernelscope show model.py                the host program of a model
+  kernelscope crash run/                   which kernel a process died in, or hangs in
   kernelscope doctor                       what this machine has, and what to install
   kernelscope demo                         a tour with a small transformer
 """
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from kernelscope.cli.failures import guarded
 from kernelscope.version import __version__
 
-COMMANDS = ("run", "show", "doctor", "demo")
+COMMANDS = ("run", "show", "crash", "doctor", "demo")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,6 +11,7 @@ Examples:
   kernelscope run --print names infer.py
   kernelscope run --print stats --kernels 'cpp_fused_*' --steps 0 infer.py
   kernelscope run --check nan,inf train.py
+  kernelscope run --flight run/ train.py ; kernelscope crash run/
   kernelscope run --save tensors/ --kernels aten.mm --save-limit 2GiB infer.py
 """
 
@@ -72,7 +73,12 @@ def execute(options: argparse.Namespace) -> int:
     with progress("loading PyTorch"):
         through = _ThroughUs(changes)
     try:
-        with _arguments_of(options.script, options.args), through.patched(), watching.scope_of(options):
+        with (
+            _arguments_of(options.script, options.args),
+            through.patched(),
+            watching.stack_written(options),
+            watching.scope_of(options),
+        ):
             runpy.run_path(options.script, run_name="__main__")
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # whatever the script raised is shown as it is
         return _failed(error, options.script)

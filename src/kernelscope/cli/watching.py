@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import faulthandler
+import os
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from kernelscope.errors import OptionError
@@ -34,6 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--save", metavar="DIR", default=None, help="save every tensor seen, for torch.load")
     shown.add_argument("--save-limit", metavar="SIZE", default=None, help="at most that much, such as 2GiB")
     shown.add_argument("--trace", metavar="DIR", default=None, help="keep every record in a database there")
+    shown.add_argument("--flight", metavar="DIR", default=None, help="flight recorder there, for kernelscope crash")
     shown.add_argument("--check", metavar="CHECKS", default=None, help="stop at nan, inf, -inf, range:LOW:HIGH")
     chosen = parser.add_argument_group("which values are watched (all by default)")
     for name, text in _SELECTIONS.items():
@@ -53,7 +58,8 @@ def scope_of(options: argparse.Namespace) -> contextlib.AbstractContextManager[A
         if chosen or options.out:
             flag = f"--{next(iter(chosen), 'out')}"
             raise OptionError(f"{flag} has nothing to apply to", hint="add --print, --save, --check or --trace")
-        return contextlib.nullcontext()
+        if options.flight is None:
+            return contextlib.nullcontext()
     from kernelscope.probe.saver import DEFAULT_LIMIT_BYTES
     from kernelscope.watch import Scope
 
@@ -64,9 +70,28 @@ def scope_of(options: argparse.Namespace) -> contextlib.AbstractContextManager[A
         save=options.save,
         check=options.check,
         trace=options.trace,
+        flight=options.flight,
         save_limit_bytes=DEFAULT_LIMIT_BYTES if options.save_limit is None else size(options.save_limit),
         **chosen,
     )
+
+
+@contextlib.contextmanager
+def stack_written(options: argparse.Namespace) -> Iterator[None]:
+    """Within, a signal that ends the process has Python's stack written beside the flight recorder's file."""
+    folder = options.flight or options.trace
+    if folder is None or faulthandler.is_enabled():
+        yield
+        return
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    path = Path(folder) / f"stack-{os.getpid()}.txt"
+    with path.open("w") as file:
+        faulthandler.enable(file)
+        try:
+            yield
+        finally:
+            faulthandler.disable()
+            path.unlink()  # nothing came of it
 
 
 def size(text: str) -> int:

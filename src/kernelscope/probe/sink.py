@@ -27,14 +27,24 @@ class Sink:
     """The probe function of one program: ``sink(number, values)``.
 
     A tensor is looked at once, and its record holds until somebody writes its storage, which is known from the
-    probes' records; at the start of a step nothing is held.
+    probes' records; at the start of a step nothing is held. Where some calls have no probes (``sees_all`` is false)
+    nobody tells of what they write, and each tensor is looked at anew.
     """
 
-    def __init__(self, program: Program, selection: Selection, level: Level, receivers: Sequence[Receiver]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        selection: Selection,
+        level: Level,
+        receivers: Sequence[Receiver],
+        *,
+        sees_all: bool,
+    ) -> None:
         self.program = program
         self.selection = selection
         self.level: Level = level
         self.receivers = tuple(receivers)
+        self._sees_all = sees_all
         self._filters = bool(selection.dtypes or selection.devices)
         self.probes = {
             line.number: line
@@ -60,6 +70,8 @@ class Sink:
             return
         if line.moment == "after":
             state.forget_written(line, values)
+        if not self._sees_all:
+            state.forget()
         for label, given in zip(line.labels, values, strict=True):
             if self.selection.wants_label(label):
                 self._show(line, state, label, given)
@@ -121,6 +133,9 @@ class _Step:
         self.rank = rank
         self.order = -1
         self._known: dict[int, dict[_Key, TensorRecord]] = {}
+
+    def forget(self) -> None:
+        self._known.clear()
 
     def forget_written(self, line: l.ProbeLine, values: tuple[Any, ...]) -> None:
         for label, given in zip(line.labels, values, strict=True):

@@ -21,7 +21,7 @@ import torch
 
 from kernelscope.ir.calls import calls
 from kernelscope.ir.program import Program
-from kernelscope.ir.serialize import without_constants
+from kernelscope.probe import programs
 from kernelscope.probe.records import Event, TensorRecord, Unwritten, ValueRecord
 from kernelscope.version import __version__
 
@@ -66,7 +66,7 @@ class Trace:
 
     def __init__(self, folder: str | os.PathLike[str], rank: int = 0) -> None:
         self.folder = Path(folder).absolute()
-        (self.folder / "programs").mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.path = self.folder / f"trace-rank{rank}.sqlite"
         self.dropped = 0
         self._waiting: deque[Event] = deque()
@@ -90,8 +90,7 @@ class Trace:
 
     def add_program(self, program: Program) -> None:
         """Notes a program and its calls."""
-        name = f"programs/{program.name}-{os.getpid()}.json"
-        (self.folder / name).write_text(without_constants(program), encoding="utf-8")
+        name = programs.keep(self.folder, program)
         process = os.getpid()
         rows = []
         for call in calls(program):

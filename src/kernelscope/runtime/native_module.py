@@ -90,11 +90,19 @@ class NativeModule:
 
 
 def _build_hostcalls(settings: config.Config) -> ModuleType:
+    return _build("hostcalls", _tensor_flags(), ("-ltorch_cpu", "-ltorch_python"), settings)
+
+
+def _build_flight(settings: config.Config) -> ModuleType:
+    return _build("flight", _tensor_flags(), ("-ltorch_cpu",), settings)
+
+
+def _tensor_flags() -> tuple[str, ...]:
+    """Flags of a module that takes a tensor's handle from its Python object."""
     offset = tensor_offset()
     if offset is None:
-        raise BuildError("this version of PyTorch keeps tensors where the native calls do not look")
-    flags = ("-std=c++17", "-O2", f"-DKERNELSCOPE_TENSOR_OFFSET={offset}")
-    return _build("hostcalls", flags, ("-ltorch_cpu", "-ltorch_python"), settings)
+        raise BuildError("this version of PyTorch keeps tensors where native code does not look")
+    return ("-std=c++17", "-O2", f"-DKERNELSCOPE_TENSOR_OFFSET={offset}")
 
 
 def _build_observe(settings: config.Config) -> ModuleType:
@@ -134,6 +142,7 @@ def _build(
 
 
 _host_calls = NativeModule(_build_hostcalls, "host calls stay in Python")
+_flight = NativeModule(_build_flight, "there is no flight recorder")
 _observe = NativeModule(_build_observe, "values are looked at by PyTorch's operators, which is slow")
 
 
@@ -155,6 +164,11 @@ def start_observe() -> Future[ModuleType]:
 def observe() -> ModuleType | None:
     """The module that looks at values; None where it cannot be built, and PyTorch's operators do its work."""
     return _observe.wait()
+
+
+def flight() -> ModuleType | None:
+    """The flight recorder's module; None where it cannot be built."""
+    return _flight.wait()
 
 
 def load_extension(name: str, path: Path) -> ModuleType:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from kernelscope.runtime.boot import KernelSet
 
 Call: TypeAlias = Callable[[list[Any]], Any]
+"""A program's function: takes its flat inputs, which it empties; gives what the program returns."""
+Probe: TypeAlias = Callable[[int, "tuple[Any, ...]"], None]
+"""Gets a probe line's number and its values."""
 
 
 @dataclass(eq=False, kw_only=True)

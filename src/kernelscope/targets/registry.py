@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 
 from kernelscope.errors import OptionError
 from kernelscope.ir.program import Program
-from kernelscope.runtime.switch import Call, Loaded
+from kernelscope.runtime.switch import Call, Loaded, Probe
 from kernelscope.targets.artifact import Artifact
-
-Probe: TypeAlias = Callable[[int, tuple[Any, ...]], None]
-"""Gets the number of a probe, and the values that it shows."""
 
 
 class Target(Protocol):

@@ -17,6 +17,7 @@ from kernelscope.ir import lines as l
 from kernelscope.ir.program import Function, Program
 from kernelscope.ir.values import SymExpr
 from kernelscope.runtime import host
+from kernelscope.runtime.switch import Probe
 from kernelscope.targets.inputs import input_specs
 from kernelscope.targets.interpreter.evaluate import number, shape, value, values
 
@@ -50,7 +51,7 @@ class Machine:
         program: Program,
         kernels: Mapping[str, Callable[..., Any]],
         constants: Mapping[str, Any],
-        probe: Callable[[int, tuple[Any, ...]], None] = unobserved,
+        probe: Probe = unobserved,
     ) -> None:
         self.program = program
         self.kernels = kernels

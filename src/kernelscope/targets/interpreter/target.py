@@ -10,7 +10,7 @@ from kernelscope.ir.program import Program
 from kernelscope.ir.serialize import from_json, without_constants
 from kernelscope.ir.text import print_program
 from kernelscope.runtime.boot import KernelSet, install_kernels, pack, run_source, unpack
-from kernelscope.runtime.switch import Call, Loaded, register
+from kernelscope.runtime.switch import Call, Loaded, Probe, register
 from kernelscope.targets.artifact import Artifact
 from kernelscope.targets.interpreter.machine import Machine
 from kernelscope.targets.kernel_set import constant_tensors, cpp_kernels
@@ -35,7 +35,7 @@ class InterpreterTarget:
             f'boot(globals(), """\n{payload}\n""")\n'
         )
 
-    def observed(self, program: Program, loaded: Loaded, probe: Callable[[int, tuple[Any, ...]], None]) -> Call:
+    def observed(self, program: Program, loaded: Loaded, probe: Probe) -> Call:
         """A program with probes, over the kernels and constants of a loaded one."""
         return Machine(program, loaded.namespace, _constants(program, loaded.namespace), probe).call
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 from kernelscope.ir.program import Program
 from kernelscope.ir.serialize import without_constants
 from kernelscope.runtime.boot import install_kernels, pack, run_source
-from kernelscope.runtime.switch import Call, Loaded, register
+from kernelscope.runtime.switch import Call, Loaded, Probe, register
 from kernelscope.targets.artifact import Artifact
 from kernelscope.targets.kernel_set import constant_tensors, cpp_kernels
 from kernelscope.targets.python.emitter import emit_source
@@ -43,7 +42,7 @@ class PythonTarget:
             f'boot(globals(), """\n{payload}\n""")\n'
         )
 
-    def observed(self, program: Program, loaded: Loaded, probe: Callable[[int, tuple[Any, ...]], None]) -> Call:
+    def observed(self, program: Program, loaded: Loaded, probe: Probe) -> Call:
         """A program with probes, over the kernels and constants of a loaded one."""
         namespace = {**loaded.namespace, "probe": probe}
         install_kernels(namespace, loaded.kernels)
