@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from kernelscope.version import __version__
 
 if TYPE_CHECKING:
-    from kernelscope.api import Artifact, Program, Scope, capture, capture_training, scope
+    from kernelscope.api import Artifact, Program, Scope, capture, capture_training, crash_report, scope
 
-__all__ = ["Artifact", "Program", "Scope", "__version__", "capture", "capture_training", "scope"]
+__all__ = ["Artifact", "Program", "Scope", "__version__", "capture", "capture_training", "crash_report", "scope"]
 
 
 def __getattr__(name: str) -> Any:

@@ -68,7 +68,7 @@ def test_arguments(recorder, probe):
     assert (thread.running, thread.last.state) == ((), "done")
 
 
-@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental", "ignore:torch.quantize_per_tensor")
 def test_every_dtype_has_its_name(recorder, probe):
     dtypes = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
     checked = 0
