@@ -207,15 +207,93 @@ void exact_moments(const F* values, int64_t n, int64_t finite, double& mean, dou
   for (double part : squares) m2 += part;
 }
 
-// One block of floating-point values; `first` is the position of its first element in the tensor.
+// A block whose values lie in memory as they are computed with.
 template <class F>
-void add_block(Statistics& all, const F* values, int64_t n, int64_t first, bool count_subnormals) {
+struct Values {
+  using Value = F;
+  const F* data;
+  Glance<F> glance(int64_t n, F pivot) const { return kernelscope::glance(data, n, pivot); }
+  const F* get(int64_t) { return data; }
+};
+
+// A block of bfloat16: the glance reads it as it is, and only a block that needs more is converted.
+struct Halves {
+  using Value = float;
+  const uint16_t* data;
+  bool converted = false;
+  alignas(64) float values[BLOCK];
+
+  const float* get(int64_t n) {
+    if (!converted) {
+      uint32_t* words = reinterpret_cast<uint32_t*>(values);
+      for (int64_t i = 0; i < n; ++i) words[i] = static_cast<uint32_t>(data[i]) << 16;
+      converted = true;
+    }
+    return values;
+  }
+
+  Glance<float> glance(int64_t n, float pivot) {
+#if defined(__AVX2__) && defined(__FMA__)
+    if (n % 16 == 0) return vector_glance(n, pivot);
+#endif
+    return kernelscope::glance(get(n), n, pivot);
+  }
+
+#if defined(__AVX2__) && defined(__FMA__)
+  // Extremes are those of integers of 16 bits that are ordered as the numbers are: for negative ones, all bits but the
+  // sign are turned over.
+  Glance<float> vector_glance(int64_t n, float pivot) const {
+    const __m256i magnitude = _mm256_set1_epi16(0x7fff), upper = _mm256_set1_epi32(static_cast<int>(0xffff0000U));
+    const __m256 center = _mm256_set1_ps(pivot);
+    __m256i smallest = magnitude, low = magnitude, high = _mm256_set1_epi16(-0x8000);
+    __m256 sum[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()}, squares[2] = {sum[0], sum[0]};
+    for (int64_t i = 0; i < n; i += 16) {
+      const __m256i word = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(data + i));
+      smallest = _mm256_min_epu16(smallest, _mm256_and_si256(word, magnitude));
+      const __m256i key = _mm256_xor_si256(word, _mm256_and_si256(_mm256_srai_epi16(word, 15), magnitude));
+      low = _mm256_min_epi16(low, key), high = _mm256_max_epi16(high, key);
+      const __m256 even = _mm256_sub_ps(_mm256_castsi256_ps(_mm256_slli_epi32(word, 16)), center);
+      const __m256 odd = _mm256_sub_ps(_mm256_castsi256_ps(_mm256_and_si256(word, upper)), center);
+      sum[0] = _mm256_add_ps(sum[0], even), sum[1] = _mm256_add_ps(sum[1], odd);
+      squares[0] = _mm256_fmadd_ps(even, even, squares[0]), squares[1] = _mm256_fmadd_ps(odd, odd, squares[1]);
+    }
+    alignas(32) float parts[4][8];
+    for (int i = 0; i < 2; ++i) _mm256_store_ps(parts[i], sum[i]), _mm256_store_ps(parts[2 + i], squares[i]);
+    alignas(32) int16_t keys[3][16];
+    const __m256i ordered[3] = {smallest, low, high};
+    for (int i = 0; i < 3; ++i) _mm256_store_si256(reinterpret_cast<__m256i*>(keys[i]), ordered[i]);
+    Glance<float> all;
+    for (int lane = 0; lane < 8; ++lane) {
+      all.sum += static_cast<double>(parts[0][lane]) + static_cast<double>(parts[1][lane]);
+      all.squares += static_cast<double>(parts[2][lane]) + static_cast<double>(parts[3][lane]);
+    }
+    const int16_t least = *std::min_element(keys[1], keys[1] + 16), most = *std::max_element(keys[2], keys[2] + 16);
+    all.smallest = static_cast<int32_t>(*std::min_element(keys[0], keys[0] + 16)) << 16;
+    all.least = from_key(least), all.most = from_key(most);
+    return all;
+  }
+
+  static float from_key(int16_t key) {
+    const uint16_t bits = static_cast<uint16_t>(key < 0 ? key ^ 0x7fff : key);
+    const uint32_t word = static_cast<uint32_t>(bits) << 16;
+    float value;
+    std::memcpy(&value, &word, sizeof value);
+    return value;
+  }
+#endif
+};
+
+// One block of floating-point values; `first` is the position of its first element in the tensor.
+template <class Source>
+void add_block(Statistics& all, Source&& source, int64_t n, int64_t first, bool count_subnormals) {
+  using F = typename std::decay_t<Source>::Value;
   const F pivot = static_cast<F>(all.mean);
-  const Glance<F> seen = glance(values, n, pivot);
+  const Glance<F> seen = source.glance(n, pivot);
   const double elements = static_cast<double>(n);
   F least = seen.least, most = seen.most;
   int64_t finite = n;
   if (!std::isfinite(seen.sum)) {
+    const F* values = source.get(n);
     finite = count_special(all, values, n, first, count_subnormals);
     least = std::numeric_limits<F>::infinity(), most = -least;
     for (int64_t i = 0; i < n; ++i) {
@@ -223,7 +301,7 @@ void add_block(Statistics& all, const F* values, int64_t n, int64_t first, bool 
       least = std::min(least, values[i]), most = std::max(most, values[i]);
     }
   } else if (static_cast<typename Bits<F>::Word>(seen.smallest) < Bits<F>::normal) {
-    count_special(all, values, n, first, count_subnormals);
+    count_special(all, source.get(n), n, first, count_subnormals);
   }
   all.count += n;
   if (!finite) return;
@@ -231,9 +309,12 @@ void add_block(Statistics& all, const F* values, int64_t n, int64_t first, bool 
   double mean = static_cast<double>(pivot) + seen.sum / elements;
   double m2 = seen.squares - seen.sum * seen.sum / elements;
   if (finite != n || !(seen.sum * seen.sum / elements <= 16 * m2) || !std::isfinite(m2))
-    exact_moments(values, n, finite, mean, m2);
+    exact_moments(source.get(n), n, finite, mean, m2);
   join_moments(all, finite, mean, m2);
-  const auto place = [&](F wanted) { return first + (std::find(values, values + n, wanted) - values); };
+  const auto place = [&](F wanted) {
+    const F* values = source.get(n);
+    return first + (std::find(values, values + n, wanted) - values);
+  };
   if (all.argmin < 0 || static_cast<double>(least) < all.min) all.min = least, all.argmin = place(least);
   if (all.argmax < 0 || static_cast<double>(most) > all.max) all.max = most, all.argmax = place(most);
 }
@@ -324,7 +405,10 @@ inline void gather(const Layout& layout, int64_t first, int64_t n, unsigned char
     const int64_t run = std::min(n, layout.size[last] - index[last]);
     const int64_t step = layout.stride[last] * layout.item;
     const unsigned char* source = layout.data + offset * layout.item;
-    switch (layout.item) {
+    switch (step == layout.item ? 0 : layout.item) {
+      case 0:
+        std::memcpy(out, source, run * layout.item);
+        break;
       case 4:
         for (int64_t i = 0; i < run; ++i) std::memcpy(out + 4 * i, source + step * i, 4);
         break;
@@ -343,6 +427,116 @@ inline void gather(const Layout& layout, int64_t first, int64_t n, unsigned char
     }
   }
 }
+
+#ifdef __AVX2__
+inline void transpose_8x8(const uint32_t* source, int64_t stride, uint32_t* out, int64_t out_stride) {
+  __m256 line[8], pair[8], quad[8];
+  for (int i = 0; i < 8; ++i) line[i] = _mm256_loadu_ps(reinterpret_cast<const float*>(source + i * stride));
+  for (int i = 0; i < 8; i += 2) {
+    pair[i] = _mm256_unpacklo_ps(line[i], line[i + 1]);
+    pair[i + 1] = _mm256_unpackhi_ps(line[i], line[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4)
+    for (int half = 0; half < 2; ++half) {
+      quad[i + 2 * half] = _mm256_shuffle_ps(pair[i + half], pair[i + half + 2], 0x44);
+      quad[i + 2 * half + 1] = _mm256_shuffle_ps(pair[i + half], pair[i + half + 2], 0xee);
+    }
+  for (int i = 0; i < 4; ++i) {
+    float* upper = reinterpret_cast<float*>(out + i * out_stride);
+    float* lower = reinterpret_cast<float*>(out + (i + 4) * out_stride);
+    _mm256_storeu_ps(upper, _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x20));
+    _mm256_storeu_ps(lower, _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x31));
+  }
+}
+#endif
+
+// Rows of a matrix next to each other, from one whose columns are: `rows` x `columns`, `stride` between columns.
+template <class T>
+void transpose(const T* source, int64_t stride, int64_t rows, int64_t columns, T* out) {
+  int64_t column = 0;
+#ifdef __AVX2__
+  if constexpr (sizeof(T) == 4)
+    for (; column + 8 <= columns; column += 8)
+      for (int64_t row = 0; row + 8 <= rows; row += 8)
+        transpose_8x8(source + column * stride + row, stride, out + row * columns + column, columns);
+  const int64_t done = sizeof(T) == 4 ? rows / 8 * 8 : 0;  // rows of the columns before `column`
+  for (int64_t c = 0; c < column; ++c)
+    for (int64_t row = done; row < rows; ++row) out[row * columns + c] = source[c * stride + row];
+#endif
+  for (; column < columns; ++column)
+    for (int64_t row = 0; row < rows; ++row) out[row * columns + column] = source[column * stride + row];
+}
+
+// Reads a tensor in row-major order, block after block.
+class Reader {
+ public:
+  explicit Reader(const Layout& layout) : layout_(layout), direct_(layout.contiguous()) {
+    const size_t rank = layout.size.size();
+    if (direct_ || rank < 2) return;
+    columns_ = layout.size[rank - 1], rows_ = layout.size[rank - 2];
+    // A transposed matrix is turned in panels of as many rows as a cache line has elements, or it would be read anew
+    // for each row.
+    const bool transposed = layout.stride[rank - 2] == 1 && layout.stride[rank - 1] > 1 && rows_ >= PANEL / 2;
+    if (transposed && PANEL * columns_ * layout.item <= LARGEST_PANEL) panel_.resize(PANEL * columns_ * layout.item);
+  }
+
+  // Elements [first, first + n), next to each other; valid until the next call.
+  const unsigned char* block(int64_t first, int64_t n) {
+    if (direct_) return layout_.data + first * layout_.item;
+    if (panel_.empty()) {
+      gather(layout_, first, n, staged_);
+      return staged_;
+    }
+    unsigned char* out = staged_;
+    for (;;) {
+      turn_panel_of(first / columns_);
+      const unsigned char* found = panel_.data() + (first - first_row_ * columns_) * layout_.item;
+      const int64_t there = std::min(n, end_row_ * columns_ - first);
+      if (there == n && out == staged_) return found;
+      std::memcpy(out, found, there * layout_.item);
+      out += there * layout_.item, first += there, n -= there;
+      if (n == 0) return staged_;
+    }
+  }
+
+ private:
+  static constexpr int64_t PANEL = 16, LARGEST_PANEL = 8 << 20;
+
+  void turn_panel_of(int64_t row) {
+    if (first_row_ <= row && row < end_row_) return;
+    const int64_t matrix = row / rows_, within = row % rows_ / PANEL * PANEL;
+    const int64_t count = std::min(PANEL, rows_ - within);
+    first_row_ = matrix * rows_ + within, end_row_ = first_row_ + count;
+    int64_t offset = within, rest = matrix;
+    for (size_t dim = layout_.size.size() - 2; dim-- > 0;) {
+      offset += rest % layout_.size[dim] * layout_.stride[dim];
+      rest /= layout_.size[dim];
+    }
+    const unsigned char* source = layout_.data + offset * layout_.item;
+    switch (layout_.item) {
+      case 1:
+        return turn<uint8_t>(source, count);
+      case 2:
+        return turn<uint16_t>(source, count);
+      case 4:
+        return turn<uint32_t>(source, count);
+      default:
+        return turn<uint64_t>(source, count);
+    }
+  }
+
+  template <class T>
+  void turn(const unsigned char* source, int64_t count) {
+    const int64_t stride = layout_.stride.back();
+    transpose(reinterpret_cast<const T*>(source), stride, count, columns_, reinterpret_cast<T*>(panel_.data()));
+  }
+
+  const Layout& layout_;
+  bool direct_;
+  int64_t rows_ = 0, columns_ = 0, first_row_ = 0, end_row_ = 0;
+  std::vector<unsigned char> panel_;
+  alignas(64) unsigned char staged_[BLOCK * 8];
+};
 
 enum class Kind { f64, f32, f16, bf16, table8, i64, i32, i16, i8, u8, boolean };
 
@@ -373,14 +567,13 @@ inline void add(Statistics& all, Kind kind, const float* table, const unsigned c
   alignas(64) float converted[BLOCK];
   switch (kind) {
     case Kind::f64:
-      return add_block(all, reinterpret_cast<const double*>(data), n, first, true);
+      return add_block(all, Values<double>{reinterpret_cast<const double*>(data)}, n, first, true);
     case Kind::f32:
-      return add_block(all, reinterpret_cast<const float*>(data), n, first, true);
+      return add_block(all, Values<float>{reinterpret_cast<const float*>(data)}, n, first, true);
     case Kind::bf16: {
-      const uint16_t* halves = reinterpret_cast<const uint16_t*>(data);
-      uint32_t* words = reinterpret_cast<uint32_t*>(converted);
-      for (int64_t i = 0; i < n; ++i) words[i] = static_cast<uint32_t>(halves[i]) << 16;
-      return add_block(all, converted, n, first, true);
+      Halves halves;
+      halves.data = reinterpret_cast<const uint16_t*>(data);
+      return add_block(all, halves, n, first, true);
     }
     case Kind::f16: {
       const uint16_t* halves = reinterpret_cast<const uint16_t*>(data);
@@ -391,12 +584,12 @@ inline void add(Statistics& all, Kind kind, const float* table, const unsigned c
         subnormal += (absolute != 0) & (absolute < 0x0400);
       }
       all.subnormal += subnormal;
-      return add_block(all, converted, n, first, false);
+      return add_block(all, Values<float>{converted}, n, first, false);
     }
     case Kind::table8:
       for (int64_t i = 0; i < n; ++i) converted[i] = table[data[i]];
       for (int64_t i = 0; i < n; ++i) all.subnormal += table[256 + data[i]] != 0;
-      return add_block(all, converted, n, first, false);
+      return add_block(all, Values<float>{converted}, n, first, false);
     case Kind::i64:
       return add_integers(all, reinterpret_cast<const int64_t*>(data), n, first);
     case Kind::i32:
@@ -415,21 +608,16 @@ inline void add(Statistics& all, Kind kind, const float* table, const unsigned c
 inline Statistics statistics(const Layout& layout, Kind kind, const float* table, int threads) {
   const int64_t n = layout.numel();
   const int64_t blocks = (n + BLOCK - 1) / BLOCK;
-  const bool direct = layout.contiguous();
   const bool integers = kind >= Kind::i64;
   const int parts = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(threads, blocks / 4)));
   std::vector<Statistics> found(parts);
 #pragma omp parallel for num_threads(parts) schedule(static, 1) if (parts > 1)
   for (int part = 0; part < parts; ++part) {
-    alignas(64) unsigned char staged[BLOCK * 8];
+    Reader reader(layout);
     Statistics own;
     for (int64_t block = blocks * part / parts; block < blocks * (part + 1) / parts; ++block) {
       const int64_t first = block * BLOCK, length = std::min(BLOCK, n - first);
-      const unsigned char* data = layout.data + first * layout.item;
-      if (!direct) {
-        gather(layout, first, length, staged);
-        data = staged;
-      }
+      const unsigned char* data = reader.block(first, length);
       own.hash += hash_bytes(data, length * layout.item, static_cast<uint64_t>(block));
       add(own, kind, table, data, length, first);
     }
