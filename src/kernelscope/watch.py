@@ -12,7 +12,6 @@ import atexit
 import logging
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -32,6 +31,7 @@ from kernelscope.probe.formats import as_json, format_of, subject_line
 from kernelscope.probe.printer import Printer
 from kernelscope.probe.records import Event, Level
 from kernelscope.probe.saver import DEFAULT_LIMIT_BYTES, DEFAULT_LIMIT_TENSORS, Saver
+from kernelscope.probe.seen import EventLog, Seen
 from kernelscope.probe.selection import Selection, patterns
 from kernelscope.probe.sink import Receiver, Sink, rank
 from kernelscope.probe.trace import Trace
@@ -51,8 +51,7 @@ class Scope:
     """Watches compiled programs from its opening to its closing; use it in a ``with`` statement.
 
     Attributes:
-        events: The last 100 000 records, oldest first.
-        dropped: How many older ones are gone.
+        events: The last 100 000 records, oldest first; ``events.dropped`` tells how many older ones are gone.
         programs: The programs seen, by name.
     """
 
@@ -145,8 +144,7 @@ class Scope:
         self._selection.wants_step(0)  # a step that cannot be read is refused here, not in the middle of a run
         self._calls: WeakKeyDictionary[switch.Loaded, switch.Call] = WeakKeyDictionary()
         self._lock = threading.Lock()
-        self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
-        self.dropped = 0
+        self.events = EventLog(KEPT_EVENTS)
         self.programs: dict[str, Program] = {}
 
     def __enter__(self) -> Scope:
@@ -225,7 +223,8 @@ class Scope:
         return registry.target(loaded.target).observed(probed, loaded, probe)
 
     def _sink(self, probed: Program, everything: bool) -> Sink:
-        return Sink(probed, self._selection, self._level, self._receivers(), sees_all=everything)
+        keepers = (self.events.append,) if self._trace_folder is None else (self.events.append, self._tell_trace)
+        return Sink(probed, self._selection, self._level, keepers, self._receivers(), sees_all=everything)
 
     @property
     def faults(self) -> list[KernelFault]:
@@ -235,18 +234,13 @@ class Scope:
     def _receivers(self) -> list[Receiver]:
         printing: tuple[Receiver | None, ...] = (self._print,) if self._prints else ()
         # The check comes last: what it raises at has been printed and saved by then.
-        wanted = (self._keep, self._tell_trace, *printing, self._saver, self._checker)
+        wanted = (*printing, self._saver, self._checker)
         return [receive for receive in wanted if receive is not None]
 
-    def _keep(self, event: Event, value: Any) -> None:
-        if len(self.events) == KEPT_EVENTS:
-            self.dropped += 1
-        self.events.append(event)
-
-    def _tell_trace(self, event: Event, value: Any) -> None:
+    def _tell_trace(self, seen: Seen) -> None:
         trace = self._trace
         if trace is not None:
-            trace(event, value)
+            trace(seen)
 
     def _print(self, event: Event, value: Any) -> None:
         printer = self._printer

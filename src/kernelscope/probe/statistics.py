@@ -73,11 +73,11 @@ def statistics(tensor: torch.Tensor) -> Statistics:
     magnitude for float32, whatever the size.
     """
     native = observe() if tensor.device.type == "cpu" else None
-    kind = _native_kind(tensor.dtype)
+    kind = dtype_kind(tensor.dtype)
     if native is None or kind is None or tensor.is_quantized or tensor.is_neg():
         return _by_operators(tensor)
-    table = _table(tensor.dtype) if kind == _TABLE_KIND else None
-    found = native.statistics(
+    table = table_of(tensor.dtype)
+    numbers = native.statistics(
         tensor.data_ptr(),
         kind,
         tensor.element_size(),
@@ -86,9 +86,26 @@ def statistics(tensor: torch.Tensor) -> Statistics:
         0 if table is None else table.data_ptr(),
         torch.get_num_threads(),
     )
-    count, nan, positive_inf, negative_inf, zero, subnormal, first_nan, argmin, argmax, low, high, mean, m2, bits = (
-        found
-    )
+    return from_numbers(*numbers)
+
+
+def from_numbers(
+    count: int,
+    nan: int,
+    positive_inf: int,
+    negative_inf: int,
+    zero: int,
+    subnormal: int,
+    first_nan: int,
+    argmin: int,
+    argmax: int,
+    low: float | int,
+    high: float | int,
+    mean: float,
+    m2: float,
+    bits: int,
+) -> Statistics:
+    """Statistics from the native module's numbers, where a position of -1 is none."""
     finite = count - nan - positive_inf - negative_inf
     return Statistics(
         count=count,
@@ -109,15 +126,19 @@ def statistics(tensor: torch.Tensor) -> Statistics:
 
 
 @functools.cache
-def _native_kind(dtype: torch.dtype) -> int | None:
+def dtype_kind(dtype: torch.dtype) -> int | None:
+    """The native module's number for a dtype; None where it does not look at it."""
     if dtype in _KINDS:
         return _KINDS.index(dtype)
-    return _TABLE_KIND if dtype.is_floating_point and dtype.itemsize == 1 else None
+    one_byte = dtype.is_floating_point and dtype.itemsize == 1 and not str(dtype).endswith("_x2")  # two in a byte
+    return _TABLE_KIND if one_byte else None
 
 
 @functools.cache
-def _table(dtype: torch.dtype) -> torch.Tensor:
+def table_of(dtype: torch.dtype) -> torch.Tensor | None:
     """The values of all 256 elements of a one-byte float, then 1 for those that are subnormal; 512 float32."""
+    if dtype_kind(dtype) != _TABLE_KIND:
+        return None
     values = torch.arange(256, dtype=torch.uint8).view(dtype).float()
     smallest = torch.finfo(dtype).smallest_normal
     subnormal = (values != 0) & (values.abs() < smallest)

@@ -23,6 +23,7 @@ from kernelscope.ir.calls import calls
 from kernelscope.ir.program import Program
 from kernelscope.probe import programs
 from kernelscope.probe.records import Event, TensorRecord, Unwritten, ValueRecord
+from kernelscope.probe.seen import Seen
 from kernelscope.version import __version__
 
 VERSION = 1
@@ -69,7 +70,9 @@ class Trace:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.path = self.folder / f"trace-rank{rank}.sqlite"
         self.dropped = 0
-        self._waiting: deque[Event] = deque()
+        self._waiting: deque[Seen] = deque()
+        self._count = 0
+        self._counting = threading.Lock()
         self._wake = threading.Event()
         self._closing = False
         self._writing = threading.Lock()
@@ -79,13 +82,16 @@ class Trace:
         self._thread = threading.Thread(target=self._run, name="kernelscope-trace", daemon=True)
         self._thread.start()
 
-    def __call__(self, event: Event, value: Any) -> None:
-        """Takes an event; it is written soon."""
-        if len(self._waiting) >= MOST_WAITING:
-            self.dropped += 1
-            return
-        self._waiting.append(event)
-        if len(self._waiting) >= BATCH:
+    def __call__(self, seen: Seen) -> None:
+        """Takes what a probe saw; it is written soon."""
+        count = seen.count
+        with self._counting:
+            if self._count + count > MOST_WAITING:
+                self.dropped += count
+                return
+            self._count += count
+            self._waiting.append(seen)
+        if self._count >= BATCH:
             self._wake.set()
 
     def add_program(self, program: Program) -> None:
@@ -127,10 +133,11 @@ class Trace:
 
     def _write(self, database: sqlite3.Connection) -> None:
         while self._waiting:
-            count = min(len(self._waiting), 10 * BATCH)
-            batch = [self._waiting.popleft() for _ in range(count)]
+            batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH))]
+            with self._counting:
+                self._count -= sum(seen.count for seen in batch)
             with database:
-                database.executemany(_INSERT, map(_row, batch))
+                database.executemany(_INSERT, (_row(event) for seen in batch for event in seen.events()))
                 if self.dropped:
                     database.execute("INSERT OR REPLACE INTO meta VALUES ('dropped', ?)", (str(self.dropped),))
 

@@ -90,11 +90,11 @@ class NativeModule:
 
 
 def _build_hostcalls(settings: config.Config) -> ModuleType:
-    return _build("hostcalls", _tensor_flags(), ("-ltorch_cpu", "-ltorch_python"), settings)
+    return _build("hostcalls", ("-O2", *_tensor_flags()), ("-ltorch_cpu", "-ltorch_python"), settings)
 
 
 def _build_flight(settings: config.Config) -> ModuleType:
-    return _build("flight", _tensor_flags(), ("-ltorch_cpu",), settings)
+    return _build("flight", ("-O2", *_tensor_flags()), ("-ltorch_cpu",), settings)
 
 
 def _tensor_flags() -> tuple[str, ...]:
@@ -102,12 +102,13 @@ def _tensor_flags() -> tuple[str, ...]:
     offset = tensor_offset()
     if offset is None:
         raise BuildError("this version of PyTorch keeps tensors where native code does not look")
-    return ("-std=c++17", "-O2", f"-DKERNELSCOPE_TENSOR_OFFSET={offset}")
+    return ("-std=c++17", f"-DKERNELSCOPE_TENSOR_OFFSET={offset}")
 
 
 def _build_observe(settings: config.Config) -> ModuleType:
     # Vector code of this CPU; the moments need no exact order of additions, but NaN and Inf as they are.
-    flags = ("-std=c++17", "-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math")
+    vectors = ("-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math")
+    flags = (*_tensor_flags(), *vectors)
     return _build("observe", flags, ("-ltorch_cpu",), settings, cpu=isa.fingerprint())
 
 

@@ -17,12 +17,12 @@ import torch
 from kernelscope.ir.serialize import from_json
 from kernelscope.ir.values import BufferRef
 from kernelscope.probe import trace as module
-from kernelscope.probe.look import describe, plain_value
+from kernelscope.probe.look import describe
 from kernelscope.probe.records import Unwritten
 from kernelscope.probe.statistics import statistics
 from kernelscope.probe.trace import Trace
 from tests.programs import chain
-from tests.unit.probe.test_formats import event
+from tests.seen import seen
 
 ROOT = Path(__file__).parents[3]
 
@@ -40,8 +40,9 @@ def test_every_kind_of_record(tmp_path):
     tensor = torch.tensor([1.0, math.nan, -3.0])
     record = dataclasses.replace(describe(tensor), statistics=statistics(tensor))
     trace = Trace(tmp_path)
-    for value in (record, plain_value(7), Unwritten((2,), "float32"), None):
-        trace(event(value), None)
+    unwritten = Unwritten((2,), "float32")
+    trace(seen([("x", record)], 7, [("y", unwritten)]))
+    trace(seen(moment="before"))
     trace.close()
     found = rows(tmp_path)
     assert [row["kind"] for row in found] == ["TensorRecord", "ValueRecord", "Unwritten", "call"]
@@ -62,10 +63,10 @@ def test_programs_and_calls(tmp_path):
 
 def test_it_is_read_while_it_is_written(tmp_path):
     trace = Trace(tmp_path)
-    trace(event(None), None)
+    trace(seen(1))
     trace.flush()
     assert len(rows(tmp_path)) == 1
-    trace(event(None), None)
+    trace(seen(1))
     trace.close()
     assert len(rows(tmp_path)) == 2
 
@@ -73,7 +74,7 @@ def test_it_is_read_while_it_is_written(tmp_path):
 def test_a_second_run_continues_the_trace(tmp_path):
     for _ in range(2):
         trace = Trace(tmp_path)
-        trace(event(None), None)
+        trace(seen(1))
         trace.close()
     assert len(rows(tmp_path)) == 2
 
@@ -83,7 +84,7 @@ def test_what_is_dropped_is_counted(tmp_path, monkeypatch):
     trace = Trace(tmp_path)
     with trace._writing:
         for _ in range(10):
-            trace(event(None), None)
+            trace(seen(1))
     trace.close()
     assert len(rows(tmp_path)) + trace.dropped == 10
     assert rows(tmp_path, "SELECT value FROM meta WHERE key = 'dropped'")[0]["value"] == str(trace.dropped)
@@ -92,10 +93,10 @@ def test_what_is_dropped_is_counted(tmp_path, monkeypatch):
 KILLED = """
 import os, signal, sys, time
 from kernelscope.probe.trace import Trace
-from tests.unit.probe.test_formats import event
+from tests.seen import seen
 trace = Trace(sys.argv[1])
 for _ in range(5000):
-    trace(event(None), None)
+    trace(seen(1))
 time.sleep(1)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -111,10 +112,10 @@ def test_a_killed_writer_leaves_a_good_file(tmp_path):
 WRITER = """
 import sys
 from kernelscope.probe.trace import Trace
-from tests.unit.probe.test_formats import event
+from tests.seen import seen
 trace = Trace(sys.argv[1])
 for _ in range(3000):
-    trace(event(None), None)
+    trace(seen(1))
 trace.close()
 """
 

@@ -2,27 +2,22 @@
 //
 // Tensors are read through PyTorch's stable C interface; one that is no plain strided tensor is stored by its kind only.
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <torch/csrc/inductor/aoti_torch/c/shim.h>
-
 #include <vector>
 
 #include "flight.h"
+#include "python_tensor.h"
 
 namespace flight = kernelscope::flight;
 
 namespace {
 
-PyTypeObject* tensor_type = nullptr;
-PyTypeObject* parameter_type = nullptr;
 thread_local uint64_t current_step = 0;
 
 constexpr uint16_t NO_PART = 0xffff;
 
 bool read_tensor(PyObject* object, flight::Argument& out) {
-  if (Py_TYPE(object) != tensor_type && Py_TYPE(object) != parameter_type) return false;
-  const auto tensor = reinterpret_cast<AtenTensorHandle>(reinterpret_cast<char*>(object) + KERNELSCOPE_TENSOR_OFFSET);
+  if (!kernelscope::is_plain(object)) return false;
+  const auto tensor = kernelscope::handle_of(object);
   int32_t layout = -1, dtype = -1;
   int64_t dimensions = 0, *size = nullptr;
   void* data = nullptr;
@@ -293,14 +288,6 @@ bool ready_types() {
   return PyType_Ready(&recorder_type) == 0 && PyType_Ready(&probe_type) == 0 && PyType_Ready(&guard_type) == 0;
 }
 
-PyTypeObject* attribute_type(const char* module, const char* name) {
-  PyObject* imported = PyImport_ImportModule(module);
-  if (imported == nullptr) return nullptr;
-  PyObject* found = PyObject_GetAttrString(imported, name);
-  Py_DECREF(imported);
-  return reinterpret_cast<PyTypeObject*>(found);
-}
-
 bool add_type(PyObject* module, const char* name, PyTypeObject& type) {
   return PyModule_AddObjectRef(module, name, reinterpret_cast<PyObject*>(&type)) == 0;
 }
@@ -310,9 +297,7 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "kernelscope_flight", nullptr, -1, 
 }  // namespace
 
 PyMODINIT_FUNC PyInit_kernelscope_flight() {
-  tensor_type = attribute_type("torch", "Tensor");
-  parameter_type = attribute_type("torch.nn", "Parameter");
-  if (tensor_type == nullptr || parameter_type == nullptr || !ready_types()) return nullptr;
+  if (!kernelscope::find_tensor_types() || !ready_types()) return nullptr;
   PyObject* made = PyModule_Create(&module);
   if (made == nullptr) return nullptr;
   if (add_type(made, "Recorder", recorder_type) && add_type(made, "Probe", probe_type) &&

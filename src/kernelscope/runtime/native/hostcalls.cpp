@@ -1,12 +1,10 @@
 // Calls that dominate the host time of small models, made straight from Python to PyTorch's stable C interface.
 //
-// A tensor's Python object holds its at::Tensor at an offset that the build finds out and passes; its address is the
-// handle that the C interface takes. Whatever is not a plain CPU tensor, and every call that fails, goes to the Python
+// Whatever is not a plain CPU tensor, and every call that fails, goes to the Python
 // function given as fallback, which does the same work and raises PyTorch's own errors.
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include "python_tensor.h"
+
 #include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
 
 #include <cstdint>
@@ -14,34 +12,19 @@
 #include <memory>
 #include <vector>
 
-// PyTorch's own, declared here because their headers cost 17 seconds: whether a tensor's values are its data, negated;
-// and the Python object of a new tensor. If a version lacks one, this module does not load and calls stay in Python.
+// PyTorch's own too: the Python object of a new tensor.
 namespace at {
-class Tensor;
 class TensorBase;
-namespace native {
-bool is_neg(const Tensor& self);
 }
-}  // namespace at
 PyObject* THPVariable_Wrap(const at::TensorBase& tensor);
 
 namespace {
 
-PyTypeObject* tensor_type = nullptr;
-PyTypeObject* parameter_type = nullptr;
+using kernelscope::handle_of;
+using kernelscope::is_negated;
+using kernelscope::is_plain;
+
 PyObject* out_name = nullptr;
-
-AtenTensorHandle handle_of(PyObject* object) {
-  return reinterpret_cast<AtenTensorHandle>(reinterpret_cast<char*>(object) + KERNELSCOPE_TENSOR_OFFSET);
-}
-
-bool is_negated(AtenTensorHandle tensor) {
-  return at::native::is_neg(*reinterpret_cast<const at::Tensor*>(tensor));
-}
-
-bool is_plain(PyObject* object) {
-  return Py_TYPE(object) == tensor_type || Py_TYPE(object) == parameter_type;
-}
 
 bool is_cpu(PyObject* object) {
   int32_t device = -1;
@@ -350,12 +333,7 @@ PyModuleDef module_definition = {
 }  // namespace
 
 PyMODINIT_FUNC PyInit_kernelscope_hostcalls() {
-  PyObject* torch = PyImport_ImportModule("torch");
-  PyObject* nn = torch == nullptr ? nullptr : PyImport_ImportModule("torch.nn");
-  if (nn == nullptr) return nullptr;
-  tensor_type = reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(torch, "Tensor"));
-  parameter_type = reinterpret_cast<PyTypeObject*>(PyObject_GetAttrString(nn, "Parameter"));
   out_name = PyUnicode_InternFromString("out");
-  if (tensor_type == nullptr || parameter_type == nullptr || out_name == nullptr) return nullptr;
+  if (out_name == nullptr || !kernelscope::find_tensor_types()) return nullptr;
   return PyModule_Create(&module_definition);
 }

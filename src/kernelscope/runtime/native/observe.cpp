@@ -1,19 +1,17 @@
-// What probes do with a tensor, as a Python module: statistics of its data, and PyTorch's own text of it.
+// What probes do with tensors, as a Python module: records of a probe's values, statistics, and PyTorch's own text.
 //
 // PyTorch's headers are not included: the printer is declared here as PyTorch declares it (ATen/core/Formatting.h),
 // over an incomplete type, and a tensor is the word that `Tensor._cdata` holds.
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
 #include <exception>
 #include <ostream>
 #include <sstream>
+#include <unordered_map>
 
+#include "python_tensor.h"
 #include "statistics.h"
 
 namespace at {
-class Tensor;
 std::ostream& print(std::ostream& stream, const Tensor& tensor, int64_t line_size);
 }  // namespace at
 
@@ -76,8 +74,240 @@ PyObject* tensor_text(PyObject*, PyObject* args) {
   }
 }
 
+// --- Step: what is known of tensors while a program runs ------------------------------------------------------------
+
+// How a value is treated.
+constexpr unsigned char WANTED = 1, WRITTEN = 2, UNWRITTEN = 4;
+
+// A tensor's record, followed by its sizes and strides; `kernelscope.probe.records` reads it.
+struct Raw {
+  uint64_t pointer, hash;
+  int64_t offset, count, nan, positive_inf, negative_inf, zero, subnormal, first_nan, argmin, argmax;
+  int64_t min_integer, max_integer;
+  double min, max, mean, m2;
+  uint8_t dtype, requires_grad, contiguous, parameter;
+  int32_t dimensions;
+};
+static_assert(sizeof(Raw) == 152);
+
+// A tensor of a kind that is looked at here: a plain strided one in the CPU's memory.
+struct Plain {
+  int32_t dtype = -1;
+  int64_t dimensions = 0, offset = 0, *size = nullptr, *stride = nullptr;
+  const unsigned char* data = nullptr;
+
+  uint64_t storage(int64_t item) const { return reinterpret_cast<uint64_t>(data) - offset * item; }
+};
+
+struct Known {
+  const unsigned char* data;
+  int32_t dtype;
+  std::vector<int64_t> layout;  // the number of elements, of a contiguous tensor; else sizes and strides
+  kernelscope::Statistics found;
+};
+
+struct Kinds {
+  int kind = -1;
+  int64_t item = 0;
+  const float* table = nullptr;
+};
+
+constexpr int DTYPES = 64;
+Kinds kinds[DTYPES];  // by PyTorch's number of a dtype
+
+struct Step {
+  PyObject_HEAD
+  std::unordered_map<uint64_t, std::vector<Known>>* known;
+  int threads;
+  long long whole;  // tensors of at most that many elements are left to Python, which shows their values
+};
+
+bool read(PyObject* object, Plain& out) {
+  if (!kernelscope::is_plain(object)) return false;
+  const auto tensor = kernelscope::handle_of(object);
+  int32_t layout = -1, device = -1;
+  void* data = nullptr;
+  if (aoti_torch_get_layout(tensor, &layout) || layout != aoti_torch_layout_strided()) return false;
+  if (aoti_torch_get_device_type(tensor, &device) || device != aoti_torch_device_type_cpu()) return false;
+  if (aoti_torch_get_dtype(tensor, &out.dtype) || out.dtype >= DTYPES || kinds[out.dtype].kind < 0) return false;
+  if (kernelscope::is_negated(tensor)) return false;
+  if (aoti_torch_get_dim(tensor, &out.dimensions) || aoti_torch_get_sizes(tensor, &out.size) ||
+      aoti_torch_get_strides(tensor, &out.stride) || aoti_torch_get_storage_offset(tensor, &out.offset) ||
+      aoti_torch_get_data_ptr(tensor, &data))
+    return false;
+  out.data = static_cast<const unsigned char*>(data);
+  return true;
+}
+
+const kernelscope::Statistics& look_at(Step& step, const Plain& tensor, bool& contiguous) {
+  const Kinds& kind = kinds[tensor.dtype];
+  kernelscope::Layout layout{tensor.data, kind.item, {tensor.size, tensor.size + tensor.dimensions},
+                             {tensor.stride, tensor.stride + tensor.dimensions}};
+  contiguous = layout.contiguous();
+  std::vector<int64_t> key;
+  if (contiguous) {
+    key.push_back(layout.numel());
+  } else {
+    key = layout.size;
+    key.insert(key.end(), layout.stride.begin(), layout.stride.end());
+  }
+  std::vector<Known>& all = (*step.known)[tensor.storage(kind.item)];
+  for (const Known& each : all)
+    if (each.data == tensor.data && each.dtype == tensor.dtype && each.layout == key) return each.found;
+  kernelscope::Statistics found;
+  const auto compute = [&] {
+    found = kernelscope::statistics(layout, static_cast<kernelscope::Kind>(kind.kind), kind.table, step.threads);
+  };
+  if (layout.numel() < 1 << 14) {
+    compute();
+  } else {  // the caller holds the tensor meanwhile, and nobody else has this step
+    Py_BEGIN_ALLOW_THREADS;
+    compute();
+    Py_END_ALLOW_THREADS;
+  }
+  all.push_back({tensor.data, tensor.dtype, std::move(key), found});
+  return all.back().found;
+}
+
+PyObject* record_of(Step& step, PyObject* object, const Plain& tensor) {
+  PyObject* grad = PyObject_GetAttrString(object, "requires_grad");
+  if (grad == nullptr) return nullptr;
+  Raw raw{};
+  bool contiguous = false;
+  const kernelscope::Statistics& found = look_at(step, tensor, contiguous);
+  raw.pointer = reinterpret_cast<uint64_t>(tensor.data), raw.offset = tensor.offset;
+  raw.count = found.count, raw.nan = found.nan, raw.zero = found.zero, raw.subnormal = found.subnormal;
+  raw.positive_inf = found.positive_inf, raw.negative_inf = found.negative_inf;
+  raw.first_nan = found.first_nan, raw.argmin = found.argmin, raw.argmax = found.argmax;
+  raw.min_integer = found.min_integer, raw.max_integer = found.max_integer;
+  raw.min = found.min, raw.max = found.max, raw.mean = found.mean, raw.m2 = found.m2, raw.hash = found.hash;
+  raw.dtype = static_cast<uint8_t>(tensor.dtype), raw.requires_grad = grad == Py_True, raw.contiguous = contiguous;
+  raw.parameter = Py_TYPE(object) == kernelscope::parameter_type;
+  raw.dimensions = static_cast<int32_t>(tensor.dimensions);
+  Py_DECREF(grad);
+  const Py_ssize_t extents = static_cast<Py_ssize_t>(tensor.dimensions * sizeof(int64_t));
+  PyObject* bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(sizeof raw) + 2 * extents);
+  if (bytes == nullptr) return nullptr;
+  char* out = PyBytes_AS_STRING(bytes);
+  std::memcpy(out, &raw, sizeof raw);
+  std::memcpy(out + sizeof raw, tensor.size, extents);
+  std::memcpy(out + sizeof raw + extents, tensor.stride, extents);
+  return bytes;
+}
+
+void forget(Step& step, PyObject* object) {
+  if (PyList_CheckExact(object) || PyTuple_CheckExact(object)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) forget(step, PySequence_Fast_GET_ITEM(object, i));
+    return;
+  }
+  Plain tensor;
+  if (read(object, tensor)) step.known->erase(tensor.storage(kinds[tensor.dtype].item));
+}
+
+bool is_scalar(PyObject* object) {
+  return object == Py_None || PyBool_Check(object) || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
+      PyUnicode_CheckExact(object);
+}
+
+// What is kept of a value: the bytes of a record, the value itself where it cannot change, or what `other` makes of it.
+PyObject* seen(Step& step, PyObject* value, unsigned char mode, Py_ssize_t index, PyObject* other) {
+  if (is_scalar(value)) return Py_NewRef(value);
+  Plain tensor;
+  if (!(mode & UNWRITTEN) && read(value, tensor)) {
+    long long count = 1;
+    for (int64_t dim = 0; dim < tensor.dimensions; ++dim) count *= tensor.size[dim];
+    if (count > step.whole) return record_of(step, value, tensor);
+  }
+  return PyObject_CallFunction(other, "nO", index, value);
+}
+
+// look(values, modes, after, other): what is seen of the wanted values, in a tuple. After a call, records of what it
+// wrote hold no more.
+PyObject* step_look(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  if (count != 4 || !PyTuple_Check(args[0]) || !PyBytes_Check(args[1]) ||
+      PyBytes_GET_SIZE(args[1]) != PyTuple_GET_SIZE(args[0]))
+    return PyErr_Format(PyExc_TypeError, "look(values, modes, after, other): a tuple, and a byte for each value");
+  auto& step = *reinterpret_cast<Step*>(self);
+  const auto* modes = reinterpret_cast<const unsigned char*>(PyBytes_AS_STRING(args[1]));
+  const Py_ssize_t given = PyTuple_GET_SIZE(args[0]);
+  Py_ssize_t wanted = 0;
+  for (Py_ssize_t i = 0; i < given; ++i) {
+    if (args[2] == Py_True && (modes[i] & WRITTEN)) forget(step, PyTuple_GET_ITEM(args[0], i));
+    wanted += (modes[i] & WANTED) != 0;
+  }
+  PyObject* result = PyTuple_New(wanted);
+  for (Py_ssize_t i = 0, at = 0; result != nullptr && i < given; ++i) {
+    if (!(modes[i] & WANTED)) continue;
+    PyObject* item = seen(step, PyTuple_GET_ITEM(args[0], i), modes[i], i, args[3]);
+    if (item == nullptr) {
+      Py_CLEAR(result);
+    } else {
+      PyTuple_SET_ITEM(result, at++, item);
+    }
+  }
+  return result;
+}
+
+PyObject* step_clear(PyObject* self, PyObject*) {
+  reinterpret_cast<Step*>(self)->known->clear();
+  Py_RETURN_NONE;
+}
+
+// Step(threads, whole)
+PyObject* step_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  int threads;
+  long long whole;
+  if (!PyArg_ParseTuple(args, "iL", &threads, &whole)) return nullptr;
+  auto* self = reinterpret_cast<Step*>(type->tp_alloc(type, 0));
+  if (self == nullptr) return nullptr;
+  self->known = new std::unordered_map<uint64_t, std::vector<Known>>;
+  self->threads = threads;
+  self->whole = whole;
+  return reinterpret_cast<PyObject*>(self);
+}
+
+void step_dealloc(PyObject* object) {
+  delete reinterpret_cast<Step*>(object)->known;
+  Py_TYPE(object)->tp_free(object);
+}
+
+PyMethodDef step_methods[] = {
+    {"look", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(step_look)), METH_FASTCALL,
+     "What is seen of a probe's values."},
+    {"clear", step_clear, METH_NOARGS, "Forgets what is known of tensors."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyTypeObject step_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+bool ready_step_type() {
+  step_type.tp_name = "kernelscope_observe.Step";
+  step_type.tp_doc = "What is known of tensors while a program runs.";
+  step_type.tp_basicsize = sizeof(Step);
+  step_type.tp_flags = Py_TPFLAGS_DEFAULT;
+  step_type.tp_new = step_new;
+  step_type.tp_dealloc = step_dealloc;
+  step_type.tp_methods = step_methods;
+  return PyType_Ready(&step_type) == 0;
+}
+
+// tell_kind(tensor, kind, itemsize, table_ptr): tensors of this one's dtype are looked at here.
+PyObject* tell_kind(PyObject*, PyObject* args) {
+  PyObject* tensor;
+  int kind;
+  long long item;
+  unsigned long long table;
+  if (!PyArg_ParseTuple(args, "OiLK", &tensor, &kind, &item, &table)) return nullptr;
+  int32_t dtype = -1;
+  if (!kernelscope::is_plain(tensor) || aoti_torch_get_dtype(kernelscope::handle_of(tensor), &dtype) || dtype >= DTYPES)
+    return PyErr_Format(PyExc_TypeError, "tell_kind: that is no tensor of a known dtype");
+  kinds[dtype] = {kind, item, reinterpret_cast<const float*>(table)};
+  return PyLong_FromLong(dtype);
+}
+
 PyMethodDef methods[] = {
     {"statistics", statistics, METH_VARARGS, "Statistics of a tensor's data."},
+    {"tell_kind", tell_kind, METH_VARARGS, "Says how a dtype is looked at; the dtype's number."},
     {"tensor_text", tensor_text, METH_VARARGS, "A tensor as PyTorch's C++ prints it."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -85,4 +315,10 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "kernelscope_observe", nullptr, -1,
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit_kernelscope_observe() { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit_kernelscope_observe() {
+  if (!kernelscope::find_tensor_types() || !ready_step_type()) return nullptr;
+  PyObject* made = PyModule_Create(&module);
+  if (made != nullptr && PyModule_AddObjectRef(made, "Step", reinterpret_cast<PyObject*>(&step_type)) < 0)
+    Py_CLEAR(made);
+  return made;
+}
