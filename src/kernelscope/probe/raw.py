@@ -11,11 +11,13 @@ from types import ModuleType
 
 import torch
 
-from kernelscope.probe.records import TensorRecord
+from kernelscope.probe.records import TensorRecord, Unwritten
 from kernelscope.probe.statistics import dtype_kind, from_numbers, table_of
 from kernelscope.runtime.native_module import observe
 
-_RAW = struct.Struct("<2Q12q4d4Bi")
+# Flags of a record.
+_REQUIRES_GRAD, _CONTIGUOUS, _PARAMETER, _UNWRITTEN = 1, 2, 4, 8
+_RAW = struct.Struct("<2Q12q4d2BHI")
 
 
 @functools.cache
@@ -35,27 +37,29 @@ def looker() -> tuple[ModuleType, dict[int, str]] | None:
     return native, names
 
 
-def unpacked(raw: bytes) -> TensorRecord:
+def unpacked(raw: bytes) -> TensorRecord | Unwritten:
     """The record in bytes that the native module made."""
     found = looker()
     assert found is not None
     pointer, bits, offset, *numbers = _RAW.unpack_from(raw)
-    *counts, low, high, least, most, mean, m2, dtype, requires_grad, contiguous, parameter, dimensions = numbers
+    *counts, low, high, least, most, mean, m2, dtype, flags, dimensions, _ = numbers
     name = found[1][dtype]
+    extents = struct.unpack_from(f"<{2 * dimensions}q", raw, _RAW.size)
+    if flags & _UNWRITTEN:
+        return Unwritten(extents[:dimensions], name)
     integral = name.startswith(("int", "uint", "bool"))
     extremes = (low, high) if integral else (least, most)
     facts = [*counts, *extremes, mean, m2, bits]
-    extents = struct.unpack_from(f"<{2 * dimensions}q", raw, _RAW.size)
     return TensorRecord(
-        type="Parameter" if parameter else "Tensor",
+        type="Parameter" if flags & _PARAMETER else "Tensor",
         dtype=name,
         device="cpu",
         size=extents[:dimensions],
         stride=extents[dimensions:],
         offset=offset,
         layout="strided",
-        requires_grad=bool(requires_grad),
-        contiguous=bool(contiguous),
+        requires_grad=bool(flags & _REQUIRES_GRAD),
+        contiguous=bool(flags & _CONTIGUOUS),
         pointer=pointer,
         statistics=from_numbers(*facts),
     )

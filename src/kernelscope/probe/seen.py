@@ -35,7 +35,7 @@ class Seen:
         step: How many calls of the program began before, in this process.
         first: The position of its first event among the step's.
         labels: The labels of ``items``.
-        items: What was seen: packed records of tensors, plain values, or ``Parts``.
+        items: What was seen: packed records of tensors, plain values, tuples of these two, or ``Parts``.
     """
 
     line: ProbeLine
@@ -57,7 +57,7 @@ class Seen:
     @property
     def count(self) -> int:
         """How many events it stands for."""
-        return self.around_call + sum(len(item) if type(item) is list else 1 for item in self.items)
+        return self.around_call + sum(len(item) if type(item) in (list, tuple) else 1 for item in self.items)
 
     def events(self) -> Iterator[Event]:
         """The events."""
@@ -93,6 +93,8 @@ class Seen:
 def _parts(label: str, item: Any) -> Parts:
     if type(item) is list:
         return item
+    if type(item) is tuple:
+        return [part for index, each in enumerate(item) for part in _parts(f"{label}[{index}]", each)]
     return [(label, unpacked(item) if type(item) is bytes else plain_value(item))]
 
 

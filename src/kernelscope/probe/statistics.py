@@ -40,8 +40,8 @@ class Statistics:
         first_nan: Position of the first NaN in row-major order.
         argmin: Position of ``min``.
         argmax: Position of ``max``.
-        hash: 64 bits that depend on every bit of the elements and on their order, not on strides; None where the data
-            was not hashed.
+        hash: 64 bits that depend on every bit of the elements and on their order in memory: equal tensors have equal
+            hashes where their dimensions lie in memory in the same order. None where the data was not hashed.
     """
 
     count: int

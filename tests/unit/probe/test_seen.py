@@ -10,7 +10,7 @@ import torch
 
 from kernelscope.probe.look import describe
 from kernelscope.probe.raw import looker, unpacked
-from kernelscope.probe.records import TensorRecord
+from kernelscope.probe.records import TensorRecord, Unwritten
 from kernelscope.probe.seen import EventLog
 from kernelscope.probe.statistics import statistics
 from tests.seen import seen
@@ -55,7 +55,9 @@ def test_what_is_no_plain_tensor_of_the_cpu_is_left_to_python():
         torch.ones(2, device="meta"),
         torch.ones(2, dtype=torch.complex64),
         torch.imag(torch.ones(2, dtype=torch.complex64).conj()),
-        [torch.ones(1)],
+        [torch.ones(1), torch.float32],
+        [[torch.ones(1)]],
+        [2, 3],
         torch.float32,
     ]
     asked = []
@@ -72,9 +74,31 @@ def test_small_tensors_can_be_left_to_python():
 
 
 def test_unwritten_tensors_are_not_read():
-    asked = []
-    step().look((torch.ones(4),), bytes([WANTED | UNWRITTEN]), False, lambda i, value: asked.append(i))
-    assert asked == [0]
+    held, tensor = step(), torch.ones(4, 2)
+    (item,) = held.look((tensor,), bytes([WANTED | UNWRITTEN]), False, refuse)
+    assert unpacked(item) == Unwritten((4, 2), "float32")
+    tensor.fill_(3)
+    assert unpacked(raw(tensor, held)).statistics.max == 3
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_lists_of_tensors_are_taken_apart(kind):
+    values = kind((torch.ones(2), None, torch.zeros(3), 7))
+    (item,) = step().look((values,), bytes([WANTED]), False, refuse)
+    (log := EventLog(99)).append(seen(item))
+    assert [event.label for event in log] == [f"arg0_1[{index}]" for index in range(4)]
+    assert [event.value.type for event in log] == ["Tensor", "NoneType", "Tensor", "int"]
+    assert log[0].value.statistics.max == 1
+
+
+def test_views_in_another_order_share_what_is_found():
+    held, tensor = step(), torch.arange(600.0).reshape(20, 30)
+    whole = unpacked(raw(tensor, held)).statistics
+    tensor[3, 4] = 1000  # nobody said that it was written
+    turned = unpacked(raw(tensor.t(), held)).statistics
+    assert (whole.argmax, turned.argmax, turned.max) == (599, 599, 599)
+    held.clear()
+    assert unpacked(raw(tensor.t(), held)).statistics.argmax == 4 * 20 + 3
 
 
 def test_a_record_holds_until_its_storage_is_written():

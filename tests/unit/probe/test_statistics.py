@@ -48,22 +48,43 @@ def test_agrees_with_operators(dtype, size):
     near(statistics(tensor), module._by_operators(tensor))
 
 
+VIEWS = [
+    lambda t: t.t(),
+    lambda t: t[::2, 1::3],
+    lambda t: t[:, :1].expand(-1, 50),
+    lambda t: t[:1].expand(50, -1),
+    lambda t: t.as_strided((90, 70), (1, 1)),
+    lambda t: t[5:5],
+    lambda t: t[3],
+    lambda t: t.view(97, 13, 10).permute(2, 0, 1),
+    lambda t: t.view(97, 13, 10)[:, 2:7].permute(1, 2, 0),
+    lambda t: t.view(97, 1, 130, 1).transpose(0, 2),
+]
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int32])
-@pytest.mark.parametrize(
-    "view",
-    [
-        lambda t: t.t(),
-        lambda t: t[::2, 1::3],
-        lambda t: t[:, :1].expand(-1, 50),
-        lambda t: t.as_strided((90, 70), (1, 1)),
-        lambda t: t[5:5],
-        lambda t: t[3],
-    ],
-)
+@pytest.mark.parametrize("view", VIEWS)
 def test_views_need_no_copy(dtype, view):
     tensor = view(of(dtype, 97, 130))
-    found, contiguous = statistics(tensor), statistics(tensor.contiguous())
-    assert found == contiguous
+    found, copy = statistics(tensor), tensor.contiguous()
+    near(found, statistics(copy))
+    if tensor.numel():
+        flat = copy.flatten()
+        assert (flat[found.argmin].item(), flat[found.argmax].item()) == (found.min, found.max)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_first_nan_is_the_first_in_row_major_order(view):
+    tensor = view(torch.zeros(97, 130).masked_fill(torch.rand(97, 130) < 0.01, math.nan))
+    expected = tensor.isnan().flatten().nonzero()
+    assert statistics(tensor).first_nan == (int(expected[0]) if len(expected) else None)
+
+
+def test_the_hash_is_of_the_memory():
+    tensor = torch.randn(50, 60)
+    assert statistics(tensor).hash == statistics(tensor.t()).hash == statistics(tensor.view(-1)).hash
+    assert statistics(tensor).hash != statistics(tensor.t().contiguous()).hash
+    assert statistics(tensor[:, 3:9]).hash == statistics(tensor[:, 3:9].contiguous()).hash
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -3,6 +3,7 @@
 // PyTorch's headers are not included: the printer is declared here as PyTorch declares it (ATen/core/Formatting.h),
 // over an incomplete type, and a tensor is the word that `Tensor._cdata` holds.
 
+#include <algorithm>
 #include <exception>
 #include <ostream>
 #include <sstream>
@@ -45,8 +46,11 @@ PyObject* statistics(PyObject*, PyObject* args) {
   }
   kernelscope::Statistics all;
   Py_BEGIN_ALLOW_THREADS;
-  all = kernelscope::statistics(
-      layout, static_cast<kernelscope::Kind>(kind), reinterpret_cast<const float*>(table), threads);
+  const kernelscope::Walk walk(layout);
+  const auto element = static_cast<kernelscope::Kind>(kind);
+  const auto* values = reinterpret_cast<const float*>(table);
+  all = kernelscope::statistics(walk.layout(), element, values, threads);
+  all = kernelscope::placed(all, walk, layout, element, values);
   Py_END_ALLOW_THREADS;
   if (kind >= static_cast<int>(kernelscope::Kind::i64))
     return Py_BuildValue(
@@ -79,14 +83,18 @@ PyObject* tensor_text(PyObject*, PyObject* args) {
 // How a value is treated.
 constexpr unsigned char WANTED = 1, WRITTEN = 2, UNWRITTEN = 4;
 
+// What a record says besides numbers; of an unwritten tensor nothing but its dtype and extents is known.
+constexpr uint8_t REQUIRES_GRAD = 1, CONTIGUOUS = 2, PARAMETER = 4, NOT_WRITTEN = 8;
+
 // A tensor's record, followed by its sizes and strides; `kernelscope.probe.records` reads it.
 struct Raw {
   uint64_t pointer, hash;
   int64_t offset, count, nan, positive_inf, negative_inf, zero, subnormal, first_nan, argmin, argmax;
   int64_t min_integer, max_integer;
   double min, max, mean, m2;
-  uint8_t dtype, requires_grad, contiguous, parameter;
-  int32_t dimensions;
+  uint8_t dtype, flags;
+  uint16_t dimensions;
+  uint32_t padding;
 };
 static_assert(sizeof(Raw) == 152);
 
@@ -102,7 +110,7 @@ struct Plain {
 struct Known {
   const unsigned char* data;
   int32_t dtype;
-  std::vector<int64_t> layout;  // the number of elements, of a contiguous tensor; else sizes and strides
+  std::vector<int64_t> size, stride;  // in the order of addresses
   kernelscope::Statistics found;
 };
 
@@ -139,21 +147,15 @@ bool read(PyObject* object, Plain& out) {
   return true;
 }
 
-const kernelscope::Statistics& look_at(Step& step, const Plain& tensor, bool& contiguous) {
-  const Kinds& kind = kinds[tensor.dtype];
-  kernelscope::Layout layout{tensor.data, kind.item, {tensor.size, tensor.size + tensor.dimensions},
-                             {tensor.stride, tensor.stride + tensor.dimensions}};
-  contiguous = layout.contiguous();
-  std::vector<int64_t> key;
-  if (contiguous) {
-    key.push_back(layout.numel());
-  } else {
-    key = layout.size;
-    key.insert(key.end(), layout.stride.begin(), layout.stride.end());
-  }
-  std::vector<Known>& all = (*step.known)[tensor.storage(kind.item)];
+// Statistics over the elements in the order of their addresses: those of another view of the memory, where it has been
+// looked at and not been written since.
+const kernelscope::Statistics& look_at(Step& step, const Plain& tensor, const kernelscope::Layout& layout) {
+  std::vector<Known>& all = (*step.known)[tensor.storage(layout.item)];
   for (const Known& each : all)
-    if (each.data == tensor.data && each.dtype == tensor.dtype && each.layout == key) return each.found;
+    if (each.data == tensor.data && each.dtype == tensor.dtype && each.size == layout.size &&
+        each.stride == layout.stride)
+      return each.found;
+  const Kinds& kind = kinds[tensor.dtype];
   kernelscope::Statistics found;
   const auto compute = [&] {
     found = kernelscope::statistics(layout, static_cast<kernelscope::Kind>(kind.kind), kind.table, step.threads);
@@ -165,26 +167,13 @@ const kernelscope::Statistics& look_at(Step& step, const Plain& tensor, bool& co
     compute();
     Py_END_ALLOW_THREADS;
   }
-  all.push_back({tensor.data, tensor.dtype, std::move(key), found});
+  all.push_back({tensor.data, tensor.dtype, layout.size, layout.stride, found});
   return all.back().found;
 }
 
-PyObject* record_of(Step& step, PyObject* object, const Plain& tensor) {
-  PyObject* grad = PyObject_GetAttrString(object, "requires_grad");
-  if (grad == nullptr) return nullptr;
-  Raw raw{};
-  bool contiguous = false;
-  const kernelscope::Statistics& found = look_at(step, tensor, contiguous);
-  raw.pointer = reinterpret_cast<uint64_t>(tensor.data), raw.offset = tensor.offset;
-  raw.count = found.count, raw.nan = found.nan, raw.zero = found.zero, raw.subnormal = found.subnormal;
-  raw.positive_inf = found.positive_inf, raw.negative_inf = found.negative_inf;
-  raw.first_nan = found.first_nan, raw.argmin = found.argmin, raw.argmax = found.argmax;
-  raw.min_integer = found.min_integer, raw.max_integer = found.max_integer;
-  raw.min = found.min, raw.max = found.max, raw.mean = found.mean, raw.m2 = found.m2, raw.hash = found.hash;
-  raw.dtype = static_cast<uint8_t>(tensor.dtype), raw.requires_grad = grad == Py_True, raw.contiguous = contiguous;
-  raw.parameter = Py_TYPE(object) == kernelscope::parameter_type;
-  raw.dimensions = static_cast<int32_t>(tensor.dimensions);
-  Py_DECREF(grad);
+PyObject* packed(Raw raw, const Plain& tensor) {
+  raw.dtype = static_cast<uint8_t>(tensor.dtype);
+  raw.dimensions = static_cast<uint16_t>(tensor.dimensions);
   const Py_ssize_t extents = static_cast<Py_ssize_t>(tensor.dimensions * sizeof(int64_t));
   PyObject* bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(sizeof raw) + 2 * extents);
   if (bytes == nullptr) return nullptr;
@@ -193,6 +182,35 @@ PyObject* record_of(Step& step, PyObject* object, const Plain& tensor) {
   std::memcpy(out + sizeof raw, tensor.size, extents);
   std::memcpy(out + sizeof raw + extents, tensor.stride, extents);
   return bytes;
+}
+
+PyObject* record_of(Step& step, PyObject* object, const Plain& tensor) {
+  PyObject* grad = PyObject_GetAttrString(object, "requires_grad");
+  if (grad == nullptr) return nullptr;
+  Raw raw{};
+  if (grad == Py_True) raw.flags |= REQUIRES_GRAD;
+  Py_DECREF(grad);
+  const Kinds& kind = kinds[tensor.dtype];
+  const kernelscope::Layout layout{tensor.data, kind.item, {tensor.size, tensor.size + tensor.dimensions},
+                                   {tensor.stride, tensor.stride + tensor.dimensions}};
+  const kernelscope::Walk walk(layout);
+  const kernelscope::Statistics found = kernelscope::placed(
+      look_at(step, tensor, walk.layout()), walk, layout, static_cast<kernelscope::Kind>(kind.kind), kind.table);
+  raw.pointer = reinterpret_cast<uint64_t>(tensor.data), raw.offset = tensor.offset;
+  raw.count = found.count, raw.nan = found.nan, raw.zero = found.zero, raw.subnormal = found.subnormal;
+  raw.positive_inf = found.positive_inf, raw.negative_inf = found.negative_inf;
+  raw.first_nan = found.first_nan, raw.argmin = found.argmin, raw.argmax = found.argmax;
+  raw.min_integer = found.min_integer, raw.max_integer = found.max_integer;
+  raw.min = found.min, raw.max = found.max, raw.mean = found.mean, raw.m2 = found.m2, raw.hash = found.hash;
+  if (layout.contiguous()) raw.flags |= CONTIGUOUS;
+  if (Py_TYPE(object) == kernelscope::parameter_type) raw.flags |= PARAMETER;
+  return packed(raw, tensor);
+}
+
+PyObject* unwritten(const Plain& tensor) {
+  Raw raw{};
+  raw.flags = NOT_WRITTEN;
+  return packed(raw, tensor);
 }
 
 void forget(Step& step, PyObject* object) {
@@ -209,15 +227,45 @@ bool is_scalar(PyObject* object) {
       PyUnicode_CheckExact(object);
 }
 
-// What is kept of a value: the bytes of a record, the value itself where it cannot change, or what `other` makes of it.
-PyObject* seen(Step& step, PyObject* value, unsigned char mode, Py_ssize_t index, PyObject* other) {
+// What is kept of a value that is no list: the bytes of a record, or the value itself where it cannot change. A null
+// pointer without an error set: it is of no kind that is known here.
+PyObject* seen_one(Step& step, PyObject* value, unsigned char mode) {
   if (is_scalar(value)) return Py_NewRef(value);
   Plain tensor;
-  if (!(mode & UNWRITTEN) && read(value, tensor)) {
-    long long count = 1;
-    for (int64_t dim = 0; dim < tensor.dimensions; ++dim) count *= tensor.size[dim];
-    if (count > step.whole) return record_of(step, value, tensor);
+  if (!read(value, tensor)) return nullptr;
+  if (mode & UNWRITTEN) return unwritten(tensor);
+  long long count = 1;
+  for (int64_t dim = 0; dim < tensor.dimensions; ++dim) count *= tensor.size[dim];
+  return count > step.whole ? record_of(step, value, tensor) : nullptr;
+}
+
+bool is_plain_tensor(PyObject* object) {
+  Plain tensor;
+  return read(object, tensor);
+}
+
+// The same of a list that holds tensors and no lists, in a tuple.
+PyObject* seen_list(Step& step, PyObject* list, unsigned char mode) {
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(list);
+  PyObject** items = PySequence_Fast_ITEMS(list);
+  if (std::none_of(items, items + count, is_plain_tensor)) return nullptr;
+  PyObject* result = PyTuple_New(count);
+  for (Py_ssize_t i = 0; result != nullptr && i < count; ++i) {
+    PyObject* item = seen_one(step, items[i], mode);
+    if (item == nullptr) {
+      Py_CLEAR(result);
+    } else {
+      PyTuple_SET_ITEM(result, i, item);
+    }
   }
+  return result;
+}
+
+// What is kept of a value; what is of no kind that is known here, `other` looks at.
+PyObject* seen(Step& step, PyObject* value, unsigned char mode, Py_ssize_t index, PyObject* other) {
+  const bool list = PyList_CheckExact(value) || PyTuple_CheckExact(value);
+  PyObject* result = list ? seen_list(step, value, mode) : seen_one(step, value, mode);
+  if (result != nullptr || PyErr_Occurred()) return result;
   return PyObject_CallFunction(other, "nO", index, value);
 }
 

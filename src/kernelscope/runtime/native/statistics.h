@@ -6,6 +6,9 @@
 // for computing sample variances", 1979), so their error is that of summing BLOCK values in 64-byte vectors of the
 // block's type, however large the tensor is. The hash follows the accumulation of XXH3 (Yann Collet): products of the
 // halves of keyed words; keys depend on the place in the tensor, so blocks can be hashed in any order.
+//
+// Elements are taken in the order of their addresses (`Walk`): a transposed tensor is read like any other, and shares
+// what is found with the tensor it is a view of.
 
 #pragma once
 
@@ -428,113 +431,67 @@ inline void gather(const Layout& layout, int64_t first, int64_t n, unsigned char
   }
 }
 
-#ifdef __AVX2__
-inline void transpose_8x8(const uint32_t* source, int64_t stride, uint32_t* out, int64_t out_stride) {
-  __m256 line[8], pair[8], quad[8];
-  for (int i = 0; i < 8; ++i) line[i] = _mm256_loadu_ps(reinterpret_cast<const float*>(source + i * stride));
-  for (int i = 0; i < 8; i += 2) {
-    pair[i] = _mm256_unpacklo_ps(line[i], line[i + 1]);
-    pair[i + 1] = _mm256_unpackhi_ps(line[i], line[i + 1]);
-  }
-  for (int i = 0; i < 8; i += 4)
-    for (int half = 0; half < 2; ++half) {
-      quad[i + 2 * half] = _mm256_shuffle_ps(pair[i + half], pair[i + half + 2], 0x44);
-      quad[i + 2 * half + 1] = _mm256_shuffle_ps(pair[i + half], pair[i + half + 2], 0xee);
+// A tensor's elements in the order of their addresses: that is how they are read, whatever the order of the dimensions.
+class Walk {
+ public:
+  explicit Walk(const Layout& tensor) : tensor_(tensor), joined_{tensor.data, tensor.item, {}, {}} {
+    for (size_t dim = 0; dim < tensor.size.size(); ++dim)
+      if (tensor.size[dim] != 1) axes_.push_back(dim);
+    const auto outermost = [&](size_t a, size_t b) {  // what is repeated is read whole, again and again
+      if ((tensor.stride[a] == 0) != (tensor.stride[b] == 0)) return tensor.stride[a] == 0;
+      return tensor.stride[a] > tensor.stride[b];
+    };
+    std::stable_sort(axes_.begin(), axes_.end(), outermost);
+    row_major_ = std::is_sorted(axes_.begin(), axes_.end());
+    for (const size_t axis : axes_) {
+      const int64_t size = tensor.size[axis], stride = tensor.stride[axis];
+      if (!joined_.size.empty() && joined_.stride.back() == size * stride) {
+        joined_.size.back() *= size, joined_.stride.back() = stride;
+      } else {
+        joined_.size.push_back(size), joined_.stride.push_back(stride);
+      }
     }
-  for (int i = 0; i < 4; ++i) {
-    float* upper = reinterpret_cast<float*>(out + i * out_stride);
-    float* lower = reinterpret_cast<float*>(out + (i + 4) * out_stride);
-    _mm256_storeu_ps(upper, _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x20));
-    _mm256_storeu_ps(lower, _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x31));
   }
-}
-#endif
 
-// Rows of a matrix next to each other, from one whose columns are: `rows` x `columns`, `stride` between columns.
-template <class T>
-void transpose(const T* source, int64_t stride, int64_t rows, int64_t columns, T* out) {
-  int64_t column = 0;
-#ifdef __AVX2__
-  if constexpr (sizeof(T) == 4)
-    for (; column + 8 <= columns; column += 8)
-      for (int64_t row = 0; row + 8 <= rows; row += 8)
-        transpose_8x8(source + column * stride + row, stride, out + row * columns + column, columns);
-  const int64_t done = sizeof(T) == 4 ? rows / 8 * 8 : 0;  // rows of the columns before `column`
-  for (int64_t c = 0; c < column; ++c)
-    for (int64_t row = done; row < rows; ++row) out[row * columns + c] = source[c * stride + row];
-#endif
-  for (; column < columns; ++column)
-    for (int64_t row = 0; row < rows; ++row) out[row * columns + column] = source[column * stride + row];
-}
+  // The elements in that order; dimensions that follow on each other are one.
+  const Layout& layout() const { return joined_; }
+  bool row_major() const { return row_major_; }
+
+  // The position in the tensor's row-major order of the element at `position` here; -1 stays.
+  int64_t in_row_major(int64_t position) const {
+    if (position < 0 || row_major_) return position;
+    std::vector<int64_t> scale(tensor_.size.size(), 1);
+    for (size_t dim = tensor_.size.size(); dim-- > 1;) scale[dim - 1] = scale[dim] * tensor_.size[dim];
+    int64_t found = 0;
+    for (size_t i = axes_.size(); i-- > 0;) {
+      found += position % tensor_.size[axes_[i]] * scale[axes_[i]];
+      position /= tensor_.size[axes_[i]];
+    }
+    return found;
+  }
+
+ private:
+  const Layout& tensor_;
+  Layout joined_;
+  std::vector<size_t> axes_;
+  bool row_major_;
+};
 
 // Reads a tensor in row-major order, block after block.
 class Reader {
  public:
-  explicit Reader(const Layout& layout) : layout_(layout), direct_(layout.contiguous()) {
-    const size_t rank = layout.size.size();
-    if (direct_ || rank < 2) return;
-    columns_ = layout.size[rank - 1], rows_ = layout.size[rank - 2];
-    // A transposed matrix is turned in panels of as many rows as a cache line has elements, or it would be read anew
-    // for each row.
-    const bool transposed = layout.stride[rank - 2] == 1 && layout.stride[rank - 1] > 1 && rows_ >= PANEL / 2;
-    if (transposed && PANEL * columns_ * layout.item <= LARGEST_PANEL) panel_.resize(PANEL * columns_ * layout.item);
-  }
+  explicit Reader(const Layout& layout) : layout_(layout), direct_(layout.contiguous()) {}
 
   // Elements [first, first + n), next to each other; valid until the next call.
   const unsigned char* block(int64_t first, int64_t n) {
     if (direct_) return layout_.data + first * layout_.item;
-    if (panel_.empty()) {
-      gather(layout_, first, n, staged_);
-      return staged_;
-    }
-    unsigned char* out = staged_;
-    for (;;) {
-      turn_panel_of(first / columns_);
-      const unsigned char* found = panel_.data() + (first - first_row_ * columns_) * layout_.item;
-      const int64_t there = std::min(n, end_row_ * columns_ - first);
-      if (there == n && out == staged_) return found;
-      std::memcpy(out, found, there * layout_.item);
-      out += there * layout_.item, first += there, n -= there;
-      if (n == 0) return staged_;
-    }
+    gather(layout_, first, n, staged_);
+    return staged_;
   }
 
  private:
-  static constexpr int64_t PANEL = 16, LARGEST_PANEL = 8 << 20;
-
-  void turn_panel_of(int64_t row) {
-    if (first_row_ <= row && row < end_row_) return;
-    const int64_t matrix = row / rows_, within = row % rows_ / PANEL * PANEL;
-    const int64_t count = std::min(PANEL, rows_ - within);
-    first_row_ = matrix * rows_ + within, end_row_ = first_row_ + count;
-    int64_t offset = within, rest = matrix;
-    for (size_t dim = layout_.size.size() - 2; dim-- > 0;) {
-      offset += rest % layout_.size[dim] * layout_.stride[dim];
-      rest /= layout_.size[dim];
-    }
-    const unsigned char* source = layout_.data + offset * layout_.item;
-    switch (layout_.item) {
-      case 1:
-        return turn<uint8_t>(source, count);
-      case 2:
-        return turn<uint16_t>(source, count);
-      case 4:
-        return turn<uint32_t>(source, count);
-      default:
-        return turn<uint64_t>(source, count);
-    }
-  }
-
-  template <class T>
-  void turn(const unsigned char* source, int64_t count) {
-    const int64_t stride = layout_.stride.back();
-    transpose(reinterpret_cast<const T*>(source), stride, count, columns_, reinterpret_cast<T*>(panel_.data()));
-  }
-
   const Layout& layout_;
   bool direct_;
-  int64_t rows_ = 0, columns_ = 0, first_row_ = 0, end_row_ = 0;
-  std::vector<unsigned char> panel_;
   alignas(64) unsigned char staged_[BLOCK * 8];
 };
 
@@ -604,7 +561,7 @@ inline void add(Statistics& all, Kind kind, const float* table, const unsigned c
   }
 }
 
-// Statistics of a whole tensor; `threads` at most.
+// Statistics of a whole tensor, whose elements are taken in row-major order; `threads` at most.
 inline Statistics statistics(const Layout& layout, Kind kind, const float* table, int threads) {
   const int64_t n = layout.numel();
   const int64_t blocks = (n + BLOCK - 1) / BLOCK;
@@ -626,6 +583,21 @@ inline Statistics statistics(const Layout& layout, Kind kind, const float* table
   Statistics all = found[0];
   for (int part = 1; part < parts; ++part) join(all, found[part], integers);
   return all;
+}
+
+// The statistics found in the order of a tensor's addresses, with positions in its row-major order.
+inline Statistics placed(Statistics found, const Walk& walk, const Layout& tensor, Kind kind, const float* table) {
+  if (walk.row_major()) return found;
+  found.argmin = walk.in_row_major(found.argmin), found.argmax = walk.in_row_major(found.argmax);
+  if (found.nan == 0) return found;
+  Reader reader(tensor);  // the first NaN in one order need not be the first in the other
+  Statistics searched;
+  for (int64_t first = 0; searched.first_nan < 0; first += BLOCK) {
+    const int64_t length = std::min(BLOCK, found.count - first);
+    add(searched, kind, table, reader.block(first, length), length, first);
+  }
+  found.first_nan = searched.first_nan;
+  return found;
 }
 
 }  // namespace kernelscope
