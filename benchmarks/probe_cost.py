@@ -1,12 +1,14 @@
 """What watching costs: a 4-layer transformer (d=256, batch 8 x 128, two threads) with and without a scope.
 
-Each round runs every way once, in turn; a ratio is the median over rounds of that way's time to the unwatched one's in
-the same round. Also the native statistics' rate against the rate at which the data can be summed.
+Each round runs every way once, in turn: a call to warm up, then ``CALLS`` timed ones. A ratio is the median over rounds
+of that way's time to the unwatched one's in the same round; for Inductor's own printer and saver, to plain Inductor's.
+Also the native statistics' rate against the rate at which the data can be summed.
 """
 
 import argparse
 import contextlib
 import json
+import os
 import statistics
 import tempfile
 import time
@@ -19,14 +21,17 @@ from benchmarks.models import MODELS
 from kernelscope.probe.statistics import statistics as of
 
 ROUNDS = 15
+CALLS = 3
 THREADS = 2
 BYTES = 1 << 28
+PLAIN, INDUCTOR = "no scope", "Inductor"
+INTERMEDIATES = "aot_inductor.debug_intermediate_value_printer"
 
 
-def ways(folder):
-    """Scopes by name; None watches nothing."""
+def scopes(folder):
+    """Our ways by name: what opens a scope."""
     return {
-        "no scope": None,
+        PLAIN: contextlib.nullcontext,
         "flight recorder": lambda: ks.scope(flight=folder / "flight"),
         "names": lambda: ks.scope(print="names", out=folder / "names.txt"),
         "statistics": lambda: ks.scope(),
@@ -35,13 +40,48 @@ def ways(folder):
     }
 
 
+def inductor_options():
+    """Inductor's ways by name: options of ``torch.compile``; 1 saves and 2 prints."""
+    ways = {INDUCTOR: {}, "Inductor's printer": {INTERMEDIATES: "2"}, "Inductor's saver": {INTERMEDIATES: "1"}}
+    in_cpp = {f"{name}, C++": {**options, "cpp_wrapper": True} for name, options in ways.items()}
+    return {**ways, **in_cpp}
+
+
+def callables(model, inputs, folder):
+    """The compiled callable and the scope's opener of every way, by name."""
+    ours = torch.compile(model, backend="kernelscope", dynamic=False)
+    ours(*inputs)
+    found = {name: (ours, scope) for name, scope in scopes(folder).items()}
+    for name, options in inductor_options().items():
+        compiled = torch.compile(model, options=options, dynamic=False)
+        with silent():
+            compiled(*inputs)
+        found[name] = (compiled, silent)
+    return found
+
+
+@contextlib.contextmanager
+def silent():
+    """Sends the process's standard output, that of C++ too, nowhere; and stays in the folder where savers write."""
+    kept = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
+
+
 def seconds(call, scope):
-    """Time of one call; the scope opens and warms up before."""
-    with scope() if scope else contextlib.nullcontext():
+    """Time of a call in a scope that is open and has seen one."""
+    with scope():
         call()
         start = time.perf_counter()
-        call()
-        return time.perf_counter() - start
+        for _ in range(CALLS):
+            call()
+        return (time.perf_counter() - start) / CALLS
 
 
 def rates():
@@ -62,23 +102,27 @@ def rates():
     return found
 
 
+def baseline(name):
+    """The way that another one's time is divided by."""
+    if not name.startswith(INDUCTOR):
+        return PLAIN
+    return f"{INDUCTOR}, C++" if name.endswith("C++") else INDUCTOR
+
+
 def measure():
     """Milliseconds and ratios of every way, and the rates."""
     torch.set_num_threads(THREADS)
     model, inputs = MODELS["large"]()
-    with torch.no_grad(), tempfile.TemporaryDirectory() as name:
-        compiled = torch.compile(model, backend="kernelscope", dynamic=False)
-        compiled(*inputs)
-        scopes = ways(Path(name))
-        taken = {label: [] for label in scopes}
+    with torch.no_grad(), tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+        ways = callables(model, inputs, Path(name))
+        taken = {label: [] for label in ways}
         for _ in range(ROUNDS):
-            for label, scope in scopes.items():
-                taken[label].append(seconds(lambda: compiled(*inputs), scope))
-    plain = taken["no scope"]
+            for label, (compiled, scope) in ways.items():
+                taken[label].append(seconds(lambda compiled=compiled: compiled(*inputs), scope))
     return {
         "ms": {label: statistics.median(values) * 1e3 for label, values in taken.items()},
         "ratio": {
-            label: statistics.median(a / b for a, b in zip(values, plain, strict=True))
+            label: statistics.median(a / b for a, b in zip(values, taken[baseline(label)], strict=True))
             for label, values in taken.items()
         },
         "rates": rates(),

@@ -19,50 +19,54 @@ from kernelscope.probe.records import Event, Observed
 
 Parts = list[tuple[str, Observed]]
 """Labels and records of the parts of one value."""
+_SEVERAL = (list, tuple)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A running call of a program.
+
+    Attributes:
+        program: The program's name.
+        process: Process id.
+        thread: Thread id.
+        rank: Rank in the process group.
+        step: How many calls of the program began before, in this process.
+    """
+
+    program: str
+    process: int
+    thread: int
+    rank: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """What one probe saw.
 
     Attributes:
         line: The probe.
-        program: The program's name.
+        run: The call of the program that it belongs to.
         time_ns: Nanoseconds since 1970.
-        process: Process id.
-        thread: Thread id.
-        rank: Rank in the process group.
-        step: How many calls of the program began before, in this process.
         first: The position of its first event among the step's.
+        count: How many events it stands for.
         labels: The labels of ``items``.
         items: What was seen: packed records of tensors, plain values, tuples of these two, or ``Parts``.
     """
 
     line: ProbeLine
-    program: str
+    run: Run
     time_ns: int
-    process: int
-    thread: int
-    rank: int
-    step: int
     first: int
+    count: int
     labels: tuple[str, ...] = ()
     items: tuple[Any, ...] = ()
-
-    @property
-    def around_call(self) -> bool:
-        """Whether it was before or after a call: then the call has an event of its own."""
-        return self.line.moment in ("before", "after")
-
-    @property
-    def count(self) -> int:
-        """How many events it stands for."""
-        return self.around_call + sum(len(item) if type(item) in (list, tuple) else 1 for item in self.items)
 
     def events(self) -> Iterator[Event]:
         """The events."""
         order = self.first
-        if self.around_call:
+        if around_call(self.line):
             yield self._event(order, "", None)
             order += 1
         for label, item in zip(self.labels, self.items, strict=True):
@@ -71,16 +75,16 @@ class Seen:
                 order += 1
 
     def _event(self, order: int, label: str, value: Observed | None, *, written: bool = False) -> Event:
-        line = self.line
+        line, run = self.line, self.run
         return Event(
             time_ns=self.time_ns,
-            process=self.process,
-            thread=self.thread,
-            rank=self.rank,
-            program=self.program,
-            step=self.step,
+            process=run.process,
+            thread=run.thread,
+            rank=run.rank,
+            program=run.program,
+            step=run.step,
             order=order,
-            call=line.call if self.around_call else None,
+            call=line.call if around_call(line) else None,
             moment=line.moment,
             subject=line.subject,
             label=label,
@@ -88,6 +92,20 @@ class Seen:
             written=written,
             origin=line.origin,
         )
+
+
+def around_call(line: ProbeLine) -> bool:
+    """Whether a probe is before or after a call: then the call has an event of its own."""
+    return line.moment in ("before", "after")
+
+
+def count_of(line: ProbeLine, items: tuple[Any, ...]) -> int:
+    """How many events stand for what a probe saw."""
+    count = len(items) + around_call(line)
+    for item in items:
+        if type(item) in _SEVERAL:
+            count += len(item) - 1
+    return count
 
 
 def _parts(label: str, item: Any) -> Parts:

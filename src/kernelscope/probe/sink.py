@@ -16,7 +16,7 @@ from kernelscope.ir.program import Program
 from kernelscope.probe.look import PLAIN, SMALL, describe, dtype_name, parts, plain_value, statistics_of, text_of
 from kernelscope.probe.raw import looker
 from kernelscope.probe.records import Event, Level, Observed, TensorRecord, Unwritten
-from kernelscope.probe.seen import Parts, Seen
+from kernelscope.probe.seen import Parts, Run, Seen, around_call, count_of
 from kernelscope.probe.selection import Selection
 
 Keeper = Callable[[Seen], None]
@@ -86,26 +86,16 @@ class Sink:
         plan = self._plans[number]
         line = plan.line
         state = self._state(line)
-        if not self.selection.wants_step(state.step):
+        if not state.wanted:
             return
         if line.moment == "inputs" and not self.selection.inputs:
             return
         if not self._sees_all:
             state.forget()
         items = () if self.level == "names" else self._look(plan, state, values)
-        seen = Seen(
-            line=line,
-            program=self.program.name,
-            time_ns=time.time_ns(),
-            process=os.getpid(),
-            thread=threading.get_ident(),
-            rank=state.rank,
-            step=state.step,
-            first=state.order,
-            labels=plan.labels if items else (),
-            items=items,
-        )
-        state.order += seen.count
+        count, labels = count_of(line, items), plan.labels if items else ()
+        seen = Seen(line, state.run, time.time_ns(), state.order, count, labels, items)
+        state.order += count
         for keep in self.keepers:
             keep(seen)
         if self.receivers:
@@ -122,8 +112,9 @@ class Sink:
     def _state(self, line: l.ProbeLine) -> _Step:
         if line.moment == "inputs":
             with self._lock:
-                self._local.step = _Step(self._steps, rank(), self.level)
-                self._steps += 1
+                step, self._steps = self._steps, self._steps + 1
+            run = Run(self.program.name, os.getpid(), threading.get_ident(), rank(), step)
+            self._local.step = _Step(run, self.level, wanted=self.selection.wants_step(step))
         return self._local.step  # type: ignore[no-any-return]
 
     def _look(self, plan: _Plan, state: _Step, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -158,7 +149,7 @@ class Sink:
 
     def _values(self, seen: Seen, plan: _Plan, values: tuple[Any, ...]) -> Iterator[Any]:
         """The values of the events, in their order."""
-        if seen.around_call:
+        if around_call(seen.line):
             yield None
         if seen.items:
             for label, mode, given in zip(plan.line.labels, plan.modes, values, strict=True):
@@ -169,14 +160,14 @@ class Sink:
 class _Step:
     """One running call of a program, and the records of tensors that still hold."""
 
-    def __init__(self, step: int, rank: int, level: Level) -> None:
+    def __init__(self, run: Run, level: Level, *, wanted: bool) -> None:
         found = None if level == "names" else looker()
         # Small tensors whose values are shown are looked at here, all others in native code where it can.
         whole = SMALL if level == "values" else -1
         self.native = None if found is None else found[0].Step(torch.get_num_threads(), whole)
         self.level = level
-        self.step = step
-        self.rank = rank
+        self.run = run
+        self.wanted = wanted
         self.order = 0
         self._known: dict[int, dict[_Key, TensorRecord]] = {}
 
