@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from kernelscope import config
+from kernelscope import config, watch_options
 from kernelscope.errors import OptionError, UnsupportedError
 from kernelscope.ir.program import Program
 from kernelscope.ir.serialize import without_constants
@@ -73,7 +73,8 @@ def kernelscope_backend(
     Args:
         graph: The graph.
         example_inputs: Its inputs (fake or real tensors, symbolic integers).
-        options: ``target`` and ``on_unsupported``, and any setting of Inductor's.
+        options: ``target`` and ``on_unsupported``; those of ``kernelscope.scope``, which watch this program wherever
+            no scope is open; and any setting of Inductor's.
         mode: A mode of ``torch.compile``.
 
     Raises:
@@ -89,15 +90,17 @@ def kernelscope_backend(
     settings = _settings({name: given.pop(name) for name in _OWN_OPTIONS if name in given})
     target = registry.target(settings.target)
     observers = _observers.get()
+    watched = watch_options.text_of({name: given.pop(name) for name in watch_options.NAMES if name in given})
+    watch_options.watch(watched)
 
     def finish(program: Program, capture_ns: int) -> str:
-        return _finish(program, capture_ns, target, settings, observers)
+        return _finish(program, capture_ns, target, settings, observers) + watch_options.mark(watched)
 
     return compile_graph(
         graph,
         example_inputs,
         settings=inductor_settings(given, mode, None),
-        key=json.dumps([fingerprint(), settings.target, settings.verify]),
+        key=json.dumps([fingerprint(), settings.target, settings.verify, watched]),
         finish=finish,
         on_unsupported=lambda error: _fall_back(error, settings.on_unsupported),
     )

@@ -2,8 +2,9 @@
 
 A scope holds in the whole process, for all threads: code that was compiled by ``torch.compile`` runs its backward
 pass in other threads than the one that opened the scope. Of several scopes that are open, the one opened last is
-asked. A program runs in a variant of its own, with probes, as long as the scope is open; its plain code is not
-touched (D8).
+asked; where none is, options of ``torch.compile`` hold for the programs compiled with them (``watch_options``), and
+else PyTorch's own variables. A program runs in a variant of its own, with probes, as long as it is watched; its plain
+code is not touched (D8).
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ log = logging.getLogger("kernelscope.probe")
 
 LEVELS: tuple[Level, ...] = ("names", "stats", "values")
 KEPT_EVENTS = 100_000
+MARK = "__kernelscope_watch__"
+"""A module that was compiled with options that watch has them under this name."""
 PRINTER_LEVEL = "AOT_INDUCTOR_DEBUG_INTERMEDIATE_VALUE_PRINTER"
 PRINTER_FILTER = "AOT_INDUCTOR_FILTERED_KERNELS_TO_PRINT"
 
@@ -93,9 +96,9 @@ class Scope:
             flight: A folder for the flight recorder, which tells after the process has died what each thread was
                 calling (``kernelscope crash``). With nothing else wanted, no values are looked at and no events kept.
                 A scope within has it too.
-            check: Checks of what calls write: ``nan``, ``inf``, ``-inf``, ``range:LOW:HIGH``, or functions that get a
-                tensor and say what is wrong with it (or None). A mapping gives each ``raise`` (as without one),
-                ``warn`` or ``record``.
+            check: Checks of what calls write: ``nan``, ``inf``, ``-inf``, ``range:LOW:HIGH``, ``finite_growth:FACTOR``
+                (against the first call of the program), or functions that get a tensor and say what is wrong with it
+                (or None). A mapping gives each ``raise`` (as without one), ``warn`` or ``record``.
             kernels: Patterns of kernels and operators: names, globs, ``/regular expressions/``.
             operators: Patterns of operators that were fused into a kernel, or are called.
             sources: Places of the model: ``model.py``, ``model.py:12``, ``model.py:10-20``.
@@ -144,6 +147,7 @@ class Scope:
         self._selection.wants_step(0)  # a step that cannot be read is refused here, not in the middle of a run
         self._calls: WeakKeyDictionary[switch.Loaded, switch.Call] = WeakKeyDictionary()
         self._lock = threading.Lock()
+        self._mark = ""
         self.events = EventLog(KEPT_EVENTS)
         self.programs: dict[str, Program] = {}
 
@@ -155,7 +159,16 @@ class Scope:
         self.close()
 
     def open(self) -> None:
-        """Begins to watch."""
+        """Begins to watch.
+
+        Raises:
+            OptionError: PyTorch's own variables hold a level that is none.
+        """
+        open_from_environment(os.environ)  # what it asks for comes first, whenever programs are compiled
+        self.open_as(switch.Precedence.SCOPE)
+
+    def open_as(self, precedence: switch.Precedence, mark: str = "") -> None:
+        """Begins to watch what nobody of a higher precedence watches, or only programs that carry a mark."""
         if self._looks and self._level != "names":
             start_observe()
         if self._prints:
@@ -163,8 +176,9 @@ class Scope:
         if self._trace_folder is not None:
             self._trace = Trace(self._trace_folder, rank())
         self._open_flight()
+        self._mark = mark
         _open_scopes.append(self)
-        switch.observe(self._variant)
+        switch.observe(self._variant, precedence)
 
     def close(self) -> None:
         """Watches no more."""
@@ -189,7 +203,9 @@ class Scope:
             self._calls.clear()
         self._flight = recorder
 
-    def _variant(self, loaded: switch.Loaded) -> switch.Call:
+    def _variant(self, loaded: switch.Loaded) -> switch.Call | None:
+        if self._mark and loaded.namespace.get(MARK) != self._mark:
+            return None
         with self._lock:
             found = self._calls.get(loaded)
             if found is None:
@@ -299,7 +315,7 @@ def open_from_environment(environ: Mapping[str, str]) -> None:
             folder = Path.cwd() / "kernelscope-tensors" if level == "1" else None
             printed = {"0": None, "1": None, "2": "values", "3": "names"}[level]
             _from_environment = Scope(print=printed, save=folder, kernels=wanted, flight=recorder)
-            _from_environment.open()
+            _from_environment.open_as(switch.Precedence.ENVIRONMENT)
             atexit.register(close_from_environment)
 
 

@@ -183,9 +183,9 @@ fn(torch.ones(4, 4), torch.ones(4, 4))
 """
 
 
-def script(**variables):
+def script(text=SCRIPT, **variables):
     environ = {**os.environ, **variables}
-    return subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environ, check=False)
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=environ, check=False)
 
 
 def test_pytorchs_variables_are_obeyed():
@@ -198,6 +198,51 @@ def test_pytorchs_variables_are_obeyed():
     assert "[ after_launch - aten.mm.out - buf0 ]:" in done.stdout
     assert "cpp_fused" not in done.stdout
     assert "Max value: 4" in done.stdout
+
+
+OPTIONS_SCRIPT = """
+import torch
+import kernelscope as ks
+options = {"print": "names", "kernels": "aten.mm.out"}
+watched = torch.compile(lambda x, w: torch.relu(x @ w), backend="kernelscope", options=options)
+other = torch.compile(lambda x, w: torch.tanh(x.t() @ w), backend="kernelscope")
+
+def run(label):
+    print(label)
+    for fn in (watched, other):
+        fn(torch.ones(4, 4), torch.ones(4, 4))
+
+with ks.scope(kernels="nothing"):
+    run("scope")
+run("none")
+"""
+
+
+def test_a_scope_comes_before_options_and_these_before_the_environment():
+    line = "[ before_launch: aten.mm.out ]"
+    for _ in range(2):  # the second time, programs come from PyTorch's cache
+        done = script(OPTIONS_SCRIPT)
+        scope, none = done.stdout.removeprefix("scope\n").split("none\n")
+        assert (scope, none.count(line), none.count("cpp_fused")) == ("", 1, 0), done.stderr
+    done = script(OPTIONS_SCRIPT, AOT_INDUCTOR_DEBUG_INTERMEDIATE_VALUE_PRINTER="3")
+    scope, none = done.stdout.removeprefix("scope\n").split("none\n")
+    assert scope == ""
+    assert none.count(line) == 2
+    assert none.count("[ before_launch: cpp_fused") == 1  # of the program that has no options
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"check": [len]}, "functions and streams are given to kernelscope.scope"),
+        ({"print": "everything"}, "print cannot be"),
+        ({"prnit": "stats"}, "unknown option 'prnit'"),
+    ],
+)
+def test_wrong_options_of_compile_are_refused(options, message):
+    fn = torch.compile(model, backend="kernelscope", options=options)
+    with pytest.raises(Exception, match=message):
+        fn(*inputs())
 
 
 def test_a_wrong_level_is_refused():

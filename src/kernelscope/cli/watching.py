@@ -39,7 +39,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--save-limit", metavar="SIZE", default=None, help="at most that much, such as 2GiB")
     shown.add_argument("--trace", metavar="DIR", default=None, help="keep every record in a database there")
     shown.add_argument("--flight", metavar="DIR", default=None, help="flight recorder there, for kernelscope crash")
-    shown.add_argument("--check", metavar="CHECKS", default=None, help="stop at nan, inf, -inf, range:LOW:HIGH")
+    shown.add_argument(
+        "--check", metavar="CHECKS", default=None, help="stop at nan, inf, -inf, range:LOW:HIGH, finite_growth:FACTOR"
+    )
     chosen = parser.add_argument_group("which values are watched (all by default)")
     for name, text in _SELECTIONS.items():
         chosen.add_argument(f"--{name}", metavar="PATTERNS", default=None, help=text)

@@ -29,22 +29,25 @@ class Breach:
     position: int | None = None
 
 
-Rule: TypeAlias = Callable[[Statistics, torch.Tensor], "Breach | None"]
+Rule: TypeAlias = Callable[[Statistics, torch.Tensor, Event], "Breach | None"]
+"""Gets a value's statistics, the value, and the event that shows it."""
+GROWTH = 1000.0
+"""How many times larger than at first a value may become, where nobody said otherwise."""
 
 
-def _nan(found: Statistics, tensor: torch.Tensor) -> Breach | None:
+def _nan(found: Statistics, tensor: torch.Tensor, event: Event) -> Breach | None:
     if not found.nan:
         return None
     return Breach(f"{found.nan} of {found.count} elements are NaN", found.first_nan)
 
 
-def _positive_inf(found: Statistics, tensor: torch.Tensor) -> Breach | None:
+def _positive_inf(found: Statistics, tensor: torch.Tensor, event: Event) -> Breach | None:
     if not found.positive_inf:
         return None
     return Breach(f"{found.positive_inf} of {found.count} elements are +Inf", _first(tensor == float("inf")))
 
 
-def _negative_inf(found: Statistics, tensor: torch.Tensor) -> Breach | None:
+def _negative_inf(found: Statistics, tensor: torch.Tensor, event: Event) -> Breach | None:
     if not found.negative_inf:
         return None
     return Breach(f"{found.negative_inf} of {found.count} elements are -Inf", _first(tensor == -float("inf")))
@@ -56,7 +59,7 @@ def _first(mask: torch.Tensor) -> int | None:
 
 
 def _range(low: float, high: float) -> Rule:
-    def check(found: Statistics, tensor: torch.Tensor) -> Breach | None:
+    def check(found: Statistics, tensor: torch.Tensor, event: Event) -> Breach | None:
         if found.min is not None and found.min < low:
             return Breach(f"the least value {found.min:.6g} is below {low:g}", found.argmin)
         if found.max is not None and found.max > high:
@@ -66,8 +69,27 @@ def _range(low: float, high: float) -> Rule:
     return check
 
 
+def _finite_growth(factor: float = GROWTH) -> Rule:
+    """Values that are still finite, but have grown since their program first ran: how runs diverge before a NaN."""
+    first: dict[tuple[object, ...], float] = {}
+
+    def check(found: Statistics, tensor: torch.Tensor, event: Event) -> Breach | None:
+        if found.min is None or found.max is None:
+            return None
+        low, high = abs(found.min), abs(found.max)
+        greatest = max(low, high)
+        key = (event.program, event.rank, event.call, event.moment, event.label)
+        before = first.setdefault(key, greatest) if greatest else None
+        if before is None or greatest <= factor * before:
+            return None
+        times = f"{greatest / before:.3g} times what it was at first ({before:.6g})"
+        return Breach(f"the greatest magnitude {greatest:.6g} is {times}", found.argmin if low > high else found.argmax)
+
+    return check
+
+
 def _user(function: UserCheck) -> Rule:
-    def check(found: Statistics, tensor: torch.Tensor) -> Breach | None:
+    def check(found: Statistics, tensor: torch.Tensor, event: Event) -> Breach | None:
         text = function(tensor)
         return None if text is None else Breach(text)
 
@@ -75,6 +97,11 @@ def _user(function: UserCheck) -> Rule:
 
 
 _NAMED: dict[str, Rule] = {"nan": _nan, "inf": _positive_inf, "-inf": _negative_inf}
+_WITH_NUMBERS: dict[str, tuple[Callable[..., Rule], str]] = {
+    "range": (_range, "LOW:HIGH"),
+    "finite_growth": (_finite_growth, "FACTOR"),
+}
+"""Checks that take numbers after colons, and what the numbers are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +116,9 @@ class Check:
 def checks(given: str | Sequence[str | UserCheck] | Mapping[str | UserCheck, str] | None) -> tuple[Check, ...]:
     """Checks from names and functions; a mapping gives each an action, otherwise they raise.
 
-    Names are ``nan``, ``inf`` (+Inf), ``-inf`` (apart, because attention masks hold it on purpose), and
-    ``range:LOW:HIGH``.
+    Names are ``nan``, ``inf`` (+Inf), ``-inf`` (apart, because attention masks hold it on purpose), ``range:LOW:HIGH``,
+    and ``finite_growth`` or ``finite_growth:FACTOR``: the greatest finite magnitude of a value is more than FACTOR
+    times (1000, unless given) what it was the first time that the same call of the same program wrote it.
 
     Raises:
         OptionError: there is no such check or action.
@@ -110,14 +138,15 @@ def _check(given: str | UserCheck, action: str) -> Check:
         return Check(getattr(given, "__name__", "check"), _user(given), action)
     if given in _NAMED:
         return Check(given, _NAMED[given], action)
-    kind, _, bounds = given.partition(":")
-    low, _, high = bounds.partition(":")
+    kind, _, numbers = given.partition(":")
+    if kind not in _WITH_NUMBERS:
+        known = (*_NAMED, *(f"{name}:{text}" for name, (_, text) in _WITH_NUMBERS.items()))
+        raise OptionError(f"unknown check {given!r}", hint=f"checks are {', '.join(known)}, or a function")
+    make, text = _WITH_NUMBERS[kind]
     try:
-        if kind == "range":
-            return Check(given, _range(float(low), float(high)), action)
-    except ValueError as error:
-        raise OptionError(f"check {given!r} has no two bounds", hint="write range:-10:10") from error
-    raise OptionError(f"unknown check {given!r}", hint=f"checks are {', '.join(_NAMED)}, range:LOW:HIGH, or a function")
+        return Check(given, make(*(float(number) for number in numbers.split(":") if numbers)), action)
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"check {given!r} has not the numbers it needs", hint=f"write {kind}:{text}") from error
 
 
 class Checker:
@@ -145,11 +174,11 @@ class Checker:
             return
         if event.moment == "before":
             for check in self.checks:
-                if check.rule(record.statistics, value) is not None:
+                if check.rule(record.statistics, value, event) is not None:
                     self._local.unclean.setdefault(check.name, event.label)
         elif event.moment == "after" and event.written:
             for check in self.checks:
-                breach = check.rule(record.statistics, value)
+                breach = check.rule(record.statistics, value, event)
                 if breach is not None:
                     self._fault(event, record, value, check, breach)
 

@@ -7,6 +7,7 @@ first; the frames that run meanwhile are not touched. Must not live here: what a
 
 from __future__ import annotations
 
+import enum
 import threading
 import types
 import weakref
@@ -47,11 +48,21 @@ class Loaded:
 
 
 Observer: TypeAlias = Callable[[Loaded], "Call | None"]
-"""Gives what runs in a loaded program's place; None where the program itself does."""
+"""Gives what runs in a loaded program's place; None where it leaves that to the next observer."""
+
+
+class Precedence(enum.IntEnum):
+    """Who asked for an observer, the last word last."""
+
+    ENVIRONMENT = 0
+    OPTIONS = 1
+    SCOPE = 2
+
 
 _lock = threading.RLock()
 _loaded: weakref.WeakSet[Loaded] = weakref.WeakSet()
-_observers: list[Observer] = []
+_observers: tuple[tuple[Precedence, Observer], ...] = ()
+"""The first to be asked is the last."""
 _DISPATCH = "__kernelscope_dispatch__"
 
 
@@ -64,19 +75,23 @@ def register(loaded: Loaded) -> None:
             _divert(loaded)
 
 
-def observe(observer: Observer) -> None:
-    """From now on, ``observer`` decides for every program; the one that came last decides alone."""
+def observe(observer: Observer, precedence: Precedence = Precedence.SCOPE) -> None:
+    """From now on, ``observer`` is asked for every program, before those of its precedence that came earlier."""
+    global _observers
     with _lock:
-        _observers.append(observer)
-        if len(_observers) == 1:
+        first = not _observers
+        _observers = tuple(sorted((*_observers, (precedence, observer)), key=lambda each: each[0]))
+        if first:
             for loaded in tuple(_loaded):
                 _divert(loaded)
 
 
 def stop(observer: Observer) -> None:
-    """``observer`` decides no more."""
+    """``observer`` is asked no more."""
+    global _observers
     with _lock:
-        _observers.remove(observer)
+        last = max(index for index, (_, each) in enumerate(_observers) if each == observer)
+        _observers = _observers[:last] + _observers[last + 1 :]
         if not _observers:
             for loaded in tuple(_loaded):
                 _restore(loaded)
@@ -87,9 +102,11 @@ def _divert(loaded: Loaded) -> None:
     plain = types.FunctionType(call.__code__, loaded.namespace, "call")
 
     def dispatch(args: list[Any]) -> Any:
-        observers = _observers
-        chosen = observers[-1](loaded) if observers else None
-        return plain(args) if chosen is None else chosen(args)
+        for _, observer in reversed(_observers):
+            chosen = observer(loaded)
+            if chosen is not None:
+                return chosen(args)
+        return plain(args)
 
     loaded.namespace[_DISPATCH] = dispatch
     loaded.namespace["__kernelscope_plain__"] = plain

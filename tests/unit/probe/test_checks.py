@@ -90,8 +90,6 @@ def test_functions():
     ("given", "message"),
     [
         ("nam", "unknown check"),
-        ("range:a:b", "no two bounds"),
-        ("range:1", "no two bounds"),
         ({"nan": "stop"}, "cannot"),
     ],
 )
@@ -106,3 +104,30 @@ def test_a_fault_is_pickled():
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value)
     assert again.index == (0,)
+
+
+def test_growth_is_against_the_first_time():
+    checker = Checker(checks("finite_growth:10"))
+    for factor in (0.0, 1.0, 5.0, -9.0, 0.1):
+        checker(*written(torch.tensor([factor, 0.5 * factor])))
+    checker(*written(torch.tensor([1e6]), label="another"))
+    said = r"the greatest magnitude 11 is 11 times what it was at first \(1\)"
+    with pytest.raises(KernelFault, match=said) as caught:
+        checker(*written(torch.tensor([3.0, -11.0])))
+    assert (caught.value.index, caught.value.value) == ((1,), -11.0)
+
+
+@pytest.mark.parametrize(
+    "check", ["range", "range:1", "range:a:b", "range:1:2:3", "finite_growth:x", "finite_growth:1:2"]
+)
+def test_numbers_that_do_not_fit_are_refused(check):
+    with pytest.raises(OptionError, match="not the numbers it needs"):
+        checks(check)
+
+
+def test_growth_has_a_factor_of_its_own():
+    checker = Checker(checks("finite_growth"))
+    checker(*written(torch.ones(1)))
+    checker(*written(torch.full((1,), 1000.0)))
+    with pytest.raises(KernelFault):
+        checker(*written(torch.full((1,), 1001.0)))

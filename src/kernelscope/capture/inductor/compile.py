@@ -52,8 +52,8 @@ def inductor_settings(options: Mapping[str, Any], mode: str | None, dynamic: boo
         if name.replace("-", "_") not in known:
             raise OptionError(
                 f"unknown option {name!r}",
-                hint="options are Kernelscope's own (target, on_unsupported) and Inductor's settings "
-                "(torch._inductor.list_options())",
+                hint="options are Kernelscope's own (target, on_unsupported), those of kernelscope.scope (print, "
+                "check, kernels...), and Inductor's settings (torch._inductor.list_options())",
             )
         settings[name.replace("-", "_")] = value
     return settings
