@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import stat
-import time
 
 import pytest
 
@@ -22,6 +21,7 @@ from kernelscope.ir.serialize import from_json, load, save, to_json
 from kernelscope.ir.text import print_line, print_program
 from kernelscope.ir.values import BufferRef, Scalar, SymExpr, View
 from tests.programs import KERNEL, LINES, ORIGIN, chain, rich_program
+from tests.work import calls_made
 
 
 def test_every_line_kind_is_tried_and_has_a_format():
@@ -271,15 +271,14 @@ def test_line_with_more_behind_it_is_refused():
 # --- speed -----------------------------------------------------------------------------------------------------
 
 
-def test_forms_of_a_large_program_are_fast():
-    """Reading is on the way of every warm start; the bound is a few times what it takes on a slow machine."""
-    program = _large(401)
-    assert len(program.main.lines) > 2000
-    text, file = print_program(program), to_json(program)
-    for read, source in ((parse_program, text), (from_json, file)):
-        start = time.process_time()
-        assert read(source) == program
-        assert time.process_time() - start < 1.0
+@pytest.mark.parametrize(("write", "read"), [(print_program, parse_program), (to_json, from_json)])
+def test_work_grows_with_the_program_and_not_its_square(write, read):
+    """Reading is on the way of every warm start."""
+    small, large = _large(101), _large(404)
+    assert len(large.main.lines) > 2000
+    assert read(write(large)) == large
+    for work in (write, lambda program: read(write(program))):
+        assert calls_made(lambda work=work: work(large)) < 5 * calls_made(lambda work=work: work(small))
 
 
 def _large(rounds):

@@ -121,8 +121,6 @@ def test_a_forked_child_does_not_keep_its_parents_lock(tmp_path):
             os.read(reading, 1)  # until the parent closes the pipe
             os._exit(0)
     os.close(reading)
-    start = time.monotonic()
-    with cache.lock(tmp_path / "lock"):
-        assert time.monotonic() - start < 10
-    os.close(writing)
+    with cache.lock(tmp_path / "lock"):  # a child that kept it would hold it until the pipe is closed
+        os.close(writing)
     os.waitpid(child, 0)
