@@ -113,37 +113,27 @@ class Scope:
         Raises:
             OptionError: a level or format is unknown, or a pattern cannot be read.
         """
-        if print is not None and print not in LEVELS:
-            raise OptionError(f"print cannot be {print!r}", hint=f"it is one of {', '.join(LEVELS)}, or None")
-        self._format = format_of(format)
-        self._level: Level = "stats" if print is None else next(level for level in LEVELS if level == print)
+        self._prints = print is not None
         self._names_only = print == "names"
-        if self._names_only and not (save is None and check is None and trace is None):
-            self._level = "stats"
-        limits = {"limit_bytes": save_limit_bytes, "limit_tensors": save_limit_tensors}
-        self._saver = None if save is None else Saver(save, **limits)
+        keeps = not (save is None and check is None and trace is None)
+        self._level = _level(print, keeps)
+        self._looks = flight is None or self._prints or keeps
+        self._format = format_of(format)
+        self._out = out
+        self._printer: Printer | None = None
+        self._saver = (
+            None if save is None else Saver(save, limit_bytes=save_limit_bytes, limit_tensors=save_limit_tensors)
+        )
         self._trace_folder = trace
+        self._trace: Trace | None = None
         self._flight_folder = trace if flight is None else flight
         self._flight: Flight | None = None
-        self._trace: Trace | None = None
         wanted = checks(check)
         self._checker = Checker(wanted) if wanted else None
-        self._out = out
-        self._prints = print is not None
-        self._printer: Printer | None = None
-        self._selection = Selection(
-            kernels=patterns(kernels),
-            operators=patterns(operators),
-            sources=patterns(sources),
-            buffers=patterns(buffers),
-            exclude=patterns(exclude),
-            dtypes=patterns(dtypes),
-            devices=patterns(devices),
-            steps=patterns(steps),
-            inputs=inputs,
-            returns=returns,
-        )
-        self._looks = flight is None or not (print is None and save is None and trace is None and check is None)
+        chosen = {"kernels": kernels, "operators": operators, "sources": sources, "buffers": buffers}
+        chosen |= {"exclude": exclude, "dtypes": dtypes, "devices": devices, "steps": steps}
+        read = {name: patterns(texts) for name, texts in chosen.items()}
+        self._selection = Selection(**read, inputs=inputs, returns=returns)
         self._selection.wants_step(0)  # a step that cannot be read is refused here, not in the middle of a run
         self._calls: WeakKeyDictionary[switch.Loaded, switch.Call] = WeakKeyDictionary()
         self._lock = threading.Lock()
@@ -268,6 +258,15 @@ class Scope:
                 printer.write(as_json(event) if self._format is as_json else subject_line(event))
         elif event.label or self._format is as_json:
             printer.write(self._format(event, value))
+
+
+def _level(print: str | None, keeps: bool) -> Level:
+    """What is found of every value; names alone are enough where they are all that is wanted."""
+    if print is not None and print not in LEVELS:
+        raise OptionError(f"print cannot be {print!r}", hint=f"it is one of {', '.join(LEVELS)}, or None")
+    if print is None or (print == "names" and keeps):
+        return "stats"
+    return next(level for level in LEVELS if level == print)
 
 
 def _probes_of(probed: Program, chosen: frozenset[int]) -> frozenset[int]:
