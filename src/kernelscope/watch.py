@@ -78,8 +78,8 @@ class Scope:
         dtypes: str | Iterable[str] | None = None,
         devices: str | Iterable[str] | None = None,
         steps: str | Iterable[str] | None = None,
-        inputs: bool = True,
-        returns: bool = True,
+        inputs: bool | None = None,
+        returns: bool | None = None,
     ) -> None:
         """What to watch.
 
@@ -107,8 +107,9 @@ class Scope:
             dtypes: Patterns of tensors' dtypes.
             devices: Patterns of tensors' devices.
             steps: Numbers of calls of each program, from 0: ``3``, ``10-20``.
-            inputs: Whether the programs' inputs are shown.
-            returns: Whether what they return is shown.
+            inputs: Whether the programs' inputs are shown; None shows them unless ``kernels``, ``operators`` or
+                ``sources`` choose among the calls.
+            returns: Whether what they return is shown; None as for ``inputs``.
 
         Raises:
             OptionError: a level or format is unknown, or a pattern cannot be read.
@@ -133,7 +134,9 @@ class Scope:
         chosen = {"kernels": kernels, "operators": operators, "sources": sources, "buffers": buffers}
         chosen |= {"exclude": exclude, "dtypes": dtypes, "devices": devices, "steps": steps}
         read = {name: patterns(texts) for name, texts in chosen.items()}
-        self._selection = Selection(**read, inputs=inputs, returns=returns)
+        ends = not (read["kernels"] or read["operators"] or read["sources"])
+        shown = {"inputs": ends if inputs is None else inputs, "returns": ends if returns is None else returns}
+        self._selection = Selection(**read, **shown)
         self._selection.wants_step(0)  # a step that cannot be read is refused here, not in the middle of a run
         self._calls: WeakKeyDictionary[switch.Loaded, switch.Call] = WeakKeyDictionary()
         self._lock = threading.Lock()
