@@ -60,6 +60,9 @@ docs: $(STAMP)  ## generated pages of the documentation
 	$(PY) -m tools.environment_page > docs/environment.md
 	$(PY) -m tools.ir_page > docs/ir.md
 
+coverage: $(STAMP)  ## docs/coverage.md: plain Inductor and ours run side by side
+	$(PY) -m tools.coverage_page > docs/coverage.md
+
 compat:  ## the fast tests under another PyTorch: make compat TORCH=2.11.0
 	$(MAKE) VENV=.compat/$(TORCH) TORCH=$(TORCH) .compat/$(TORCH)/.ready
 	.compat/$(TORCH)/bin/python -m pytest -n 2 --dist worksteal --timeout 1200 -m "not zoo and not sweep and not gpu and not slow" tests
@@ -67,4 +70,4 @@ compat:  ## the fast tests under another PyTorch: make compat TORCH=2.11.0
 clean:  ## remove what was built
 	rm -rf $(VENV) .compat .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
 
-.PHONY: help check-tools setup demo test lint check golden zoo-inference zoo sweep bench docs compat clean
+.PHONY: help check-tools setup demo test lint check golden zoo-inference zoo sweep bench docs coverage compat clean

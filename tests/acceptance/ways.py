@@ -98,7 +98,9 @@ def run_in(folder: Path, cache: Path, program: str, level: int, only: str, optio
     log = folder / "output.txt"
     with log.open("w") as stream:
         command = [sys.executable, "-m", "tests.acceptance.programs", program, options]
-        code = subprocess.run(command, cwd=folder, env=environment, stdout=stream, stderr=stream, timeout=600).returncode
+        code = subprocess.run(
+            command, cwd=folder, env=environment, stdout=stream, stderr=stream, timeout=600
+        ).returncode
     return Outcome(log.read_text(errors="replace"), code, folder)
 
 
