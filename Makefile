@@ -55,6 +55,7 @@ bench: $(STAMP)  ## host overhead and compile time, as ratios against Inductor
 	$(PY) -m benchmarks.host_overhead
 	$(PY) -m benchmarks.compile_time
 	$(PY) -m benchmarks.probe_cost
+	$(PY) -m benchmarks.trace_store
 
 docs: $(STAMP)  ## generated pages of the documentation
 	$(PY) -m tools.environment_page > docs/environment.md

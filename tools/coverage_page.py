@@ -12,7 +12,6 @@ import re
 import torch
 from rich.console import Console
 from rich.progress import track
-
 from tests.acceptance.items import ITEMS, Item
 from tests.acceptance.ways import WAYS, Way
 
@@ -46,9 +45,8 @@ def _nowhere(text: str) -> str:
 
 def page() -> str:
     """The page's text."""
-    rows = []
-    for item in track(ITEMS, "asking", console=Console(stderr=True)):
-        rows.append(f"| {item.number} | {item.need} | {' | '.join(answer(item, way) for way in WAYS)} |")
+    asked = track(ITEMS, "asking", console=Console(stderr=True))
+    rows = [f"| {item.number} | {item.need} | {' | '.join(answer(item, way) for way in WAYS)} |" for item in asked]
     return HEAD.format(version=torch.__version__.partition("+")[0]) + "\n".join(rows) + "\n"
 
 

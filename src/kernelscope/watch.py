@@ -135,8 +135,8 @@ class Scope:
         chosen |= {"exclude": exclude, "dtypes": dtypes, "devices": devices, "steps": steps}
         read = {name: patterns(texts) for name, texts in chosen.items()}
         ends = not (read["kernels"] or read["operators"] or read["sources"])
-        shown = {"inputs": ends if inputs is None else inputs, "returns": ends if returns is None else returns}
-        self._selection = Selection(**read, **shown)
+        inputs, returns = (ends if shown is None else shown for shown in (inputs, returns))
+        self._selection = Selection(**read, inputs=inputs, returns=returns)
         self._selection.wants_step(0)  # a step that cannot be read is refused here, not in the middle of a run
         self._calls: WeakKeyDictionary[switch.Loaded, switch.Call] = WeakKeyDictionary()
         self._lock = threading.Lock()

@@ -1,7 +1,8 @@
 """Programs compiled in a process of their own: ``python -m tests.acceptance.programs NAME OPTIONS``.
 
-OPTIONS is the JSON of what ``torch.compile`` is given, or ``source``: print plain Inductor's host programs. Each program shows one thing that a debugger of compiled models
-has to get right, on any back end; what it has to show itself, it prints in a line of its own, ``KEY: value``.
+OPTIONS is the JSON of what ``torch.compile`` is given, or ``source``: print plain Inductor's host programs. Each
+program shows one thing that a debugger of compiled models has to get right, on any back end; what it has to say itself
+it prints on a line of its own, ``KEY: value``.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ that is killed loses at most the batch that was not written yet. ``docs/trace.md
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import sqlite3
@@ -14,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +49,8 @@ CREATE TABLE events (
     text TEXT, note TEXT);
 CREATE INDEX events_by_call ON events (program, call, step);
 """
-_STATISTICS = (
-    *("count", "nan", "positive_inf", "negative_inf", "zero", "subnormal"),
-    *("min", "max", "mean", "std", "first_nan", "argmin", "argmax"),
-)
+_counts = attrgetter("count", "nan", "positive_inf", "negative_inf", "zero", "subnormal")
+_moments = attrgetter("mean", "std", "first_nan", "argmin", "argmax")
 _INSERT = f"INSERT INTO events VALUES ({', '.join('?' * 35)})"
 
 
@@ -172,15 +172,15 @@ def _row(event: Event) -> tuple[Any, ...]:
     found: tuple[Any, ...] = (None,) * 14
     text = note = None
     if isinstance(value, TensorRecord):
-        stride = None if value.stride is None else json.dumps(list(value.stride))
-        size = json.dumps(list(value.size))
-        tensor = (value.dtype, value.device, size, stride, value.layout, _signed(value.pointer))
+        stride = None if value.stride is None else _list(value.stride)
+        tensor = (value.dtype, value.device, _list(value.size), stride, value.layout, _signed(value.pointer))
         text, note = value.text or None, value.note or None
-        if value.statistics is not None:
-            numbers = (_number(getattr(value.statistics, name)) for name in _STATISTICS)
-            found = (*numbers, None if value.statistics.hash is None else _signed(value.statistics.hash))
+        facts = value.statistics
+        if facts is not None:
+            bits = None if facts.hash is None else _signed(facts.hash)
+            found = (*_counts(facts), _number(facts.min), _number(facts.max), *_moments(facts), bits)
     elif isinstance(value, Unwritten):
-        tensor = (value.dtype, None, json.dumps(list(value.size)), None, None, None)
+        tensor = (value.dtype, None, _list(value.size), None, None, None)
         text = "(not yet written)"
     elif isinstance(value, ValueRecord):
         text = value.text
@@ -189,6 +189,12 @@ def _row(event: Event) -> tuple[Any, ...]:
         *(event.moment, event.subject, event.label, "call" if value is None else type(value).__name__),
         *(int(event.written), *tensor, *found, text, note),
     )
+
+
+@functools.lru_cache(1024)
+def _list(numbers: tuple[int, ...]) -> str:
+    """A JSON list; sizes and strides come again and again."""
+    return json.dumps(numbers)
 
 
 def _signed(word: int) -> int:
