@@ -1,8 +1,8 @@
-"""Whether the trace's writer keeps up: a compiled program runs under ``kernelscope.scope(trace=...)`` until it has
-given ten million records, first as fast as it can, then as often as a training step would come.
+"""Whether the trace's writer keeps up: a program gives ten million records under ``kernelscope.scope(trace=...)``.
 
-Says what was written and what was dropped (the two have to add up to what the program gave), how far the process's
-memory grew after the first tenth, and what SQLite says of the file.
+First as fast as it can, then with a pause after each call. Says what was written and what was dropped (the two have to
+add up to what the program gave), how far the process's memory grew after the first tenth, and what SQLite says of the
+file.
 """
 
 import argparse

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sqlite3
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,8 @@ def execute(options: argparse.Namespace) -> int:
             f"{options.program} is no trace: it has no trace-rank*.sqlite", hint="make one with kernelscope run --trace"
         )
     tables = [_table(file, options) for file in files]
+    for file, (_, found) in zip(files, tables, strict=True):
+        _notes(file, found, options)
     if options.json:
         names = [file.stem.removeprefix("trace-") for file in files]
         rows = [
@@ -54,6 +57,16 @@ def execute(options: argparse.Namespace) -> int:
     else:
         write("\n\n".join(_text(columns, rows) for columns, rows in tables), options)
     return 0
+
+
+def _notes(file: Path, rows: Sequence[Sequence[Any]], options: argparse.Namespace) -> None:
+    """Tells on standard error what is not shown."""
+    if not options.sql and len(rows) == options.limit:
+        print(f"only the first {options.limit} rows are shown; --limit N shows more", file=sys.stderr)
+    with contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
+        dropped = database.execute("SELECT value FROM meta WHERE key = 'dropped'").fetchone()
+    if dropped:
+        print(f"{dropped[0]} records are not in {file}: they came faster than they were written", file=sys.stderr)
 
 
 def _table(file: Path, options: argparse.Namespace) -> tuple[list[str], list[Sequence[Any]]]:

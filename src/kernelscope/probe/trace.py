@@ -13,6 +13,7 @@ import os
 import sqlite3
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Iterator
 from operator import attrgetter
@@ -51,6 +52,10 @@ CREATE INDEX events_by_call ON events (program, call, step);
 """
 _counts = attrgetter("count", "nan", "positive_inf", "negative_inf", "zero", "subnormal")
 _moments = attrgetter("mean", "std", "first_nan", "argmin", "argmax")
+_ADD_DROPPED = (
+    "INSERT INTO meta VALUES ('dropped', ?) "
+    "ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + ? AS TEXT)"
+)
 _INSERT = f"INSERT INTO events VALUES ({', '.join('?' * 35)})"
 
 
@@ -70,6 +75,7 @@ class Trace:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.path = self.folder / f"trace-rank{rank}.sqlite"
         self.dropped = 0
+        self._noted = 0
         self._waiting: deque[Seen] = deque()
         self._count = 0
         self._counting = threading.Lock()
@@ -114,14 +120,22 @@ class Trace:
         """Writes what waits, before it returns."""
         with self._writing, _connected(self.path) as database:
             self._write(database)
+            with database:
+                self._note_dropped(database)
 
     def close(self) -> None:
-        """Writes what waits and ends the thread."""
+        """Writes what waits and ends the thread; warns if records were dropped."""
         self._closing = True
         self._wake.set()
         if self._process == os.getpid():
             self._thread.join()
         self.flush()
+        if self.dropped:
+            warnings.warn(
+                f"{self.dropped} records are not in the trace {self.folder}: they came faster than they could be "
+                "written; watch fewer calls or steps to have them all",
+                stacklevel=2,
+            )
 
     def _run(self) -> None:
         with _connected(self.path) as database:
@@ -138,8 +152,13 @@ class Trace:
                 self._count -= sum(seen.count for seen in batch)
             with database:
                 database.executemany(_INSERT, (_row(event) for seen in batch for event in seen.events()))
-                if self.dropped:
-                    database.execute("INSERT OR REPLACE INTO meta VALUES ('dropped', ?)", (str(self.dropped),))
+                self._note_dropped(database)
+
+    def _note_dropped(self, database: sqlite3.Connection) -> None:
+        new = self.dropped - self._noted
+        if new:
+            database.execute(_ADD_DROPPED, (str(new), new))
+            self._noted += new
 
 
 @contextlib.contextmanager

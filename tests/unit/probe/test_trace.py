@@ -12,8 +12,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
+from kernelscope.cli.main import main
 from kernelscope.ir.serialize import from_json
 from kernelscope.ir.values import BufferRef
 from kernelscope.probe import trace as module
@@ -79,15 +81,24 @@ def test_a_second_run_continues_the_trace(tmp_path):
     assert len(rows(tmp_path)) == 2
 
 
-def test_what_is_dropped_is_counted(tmp_path, monkeypatch):
+def test_what_is_dropped_is_counted_over_all_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(module, "MOST_WAITING", 3)
-    trace = Trace(tmp_path)
-    with trace._writing:
-        for _ in range(10):
-            trace(seen(1))
-    trace.close()
-    assert len(rows(tmp_path)) + trace.dropped == 10
-    assert rows(tmp_path, "SELECT value FROM meta WHERE key = 'dropped'")[0]["value"] == str(trace.dropped)
+    dropped = 0
+    for _ in range(2):
+        trace = Trace(tmp_path)
+        with trace._writing:
+            for _ in range(10):
+                trace(seen(1))
+        with pytest.warns(UserWarning, match="records are not in the trace"):
+            trace.close()
+        dropped += trace.dropped
+    assert dropped
+    assert len(rows(tmp_path)) + dropped == 20
+    assert rows(tmp_path, "SELECT value FROM meta WHERE key = 'dropped'")[0]["value"] == str(dropped)
+    main(["show", str(tmp_path), "--limit", "2"])
+    told = capsys.readouterr().err
+    assert f"{dropped} records are not in" in told
+    assert "only the first 2 rows" in told
 
 
 KILLED = """
