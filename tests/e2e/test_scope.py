@@ -112,9 +112,11 @@ def test_statistics_are_those_of_the_moment():
 
 
 def test_filters():
-    with ks.scope(kernels="aten.mm", inputs=False, returns=False) as scope:
-        compiled()(*inputs())
-    assert {event.subject for event in scope.events} == {"aten.mm.out"}
+    fn = compiled()
+    for ends, subjects in ((None, {"aten.mm.out"}), (True, {"aten.mm.out", "main"})):
+        with ks.scope(kernels="aten.mm", inputs=ends, returns=ends) as scope:
+            fn(*inputs())
+        assert {event.subject for event in scope.events} == subjects
     torch._dynamo.reset()
     with ks.scope(buffers="buf0", dtypes="float32", steps="1") as scope:
         fn = compiled()
