@@ -23,6 +23,7 @@ from kernelscope.probe.statistics import statistics as of
 ROUNDS = 15
 CALLS = 3
 THREADS = 2
+RATE_ROUNDS = 31
 BYTES = 1 << 28
 PLAIN, INDUCTOR = "no scope", "Inductor"
 INTERMEDIATES = "aot_inductor.debug_intermediate_value_printer"
@@ -91,7 +92,7 @@ def rates():
         data = torch.randn(BYTES // dtype.itemsize).to(dtype)
         words = data.view(torch.int64)
         taken = {"statistics": [], "sum": []}
-        for _ in range(5):
+        for _ in range(RATE_ROUNDS):
             for name, call in (("statistics", lambda data=data: of(data)), ("sum", lambda words=words: words.sum())):
                 start = time.perf_counter()
                 call()
