@@ -19,17 +19,10 @@ from rich.console import Console
 from rich.progress import track
 
 import kernelscope as ks
+from benchmarks.models import MODELS
 
 RECORDS = 10_000_000
-KERNELS = 40
 MIB = 1 << 20
-
-
-def model(x, w):
-    """Many small calls: products of matrices with a kernel between each two."""
-    for _ in range(KERNELS):
-        x = torch.sin(x @ w)
-    return x
 
 
 def resident_bytes():
@@ -38,10 +31,11 @@ def resident_bytes():
     return pages * resource.getpagesize()
 
 
+@torch.no_grad()
 def measured(records, folder, pause_s):
     """What came of a run that gives at least ``records`` records, with a pause after each call of the program."""
+    model, inputs = MODELS["chain"]()
     compiled = torch.compile(model, backend="kernelscope", dynamic=False)
-    inputs = torch.randn(8, 8), torch.eye(8)
     compiled(*inputs)
     with ks.scope() as scope:
         compiled(*inputs)

@@ -133,11 +133,7 @@ class Scope:
         self._checker = Checker(wanted) if wanted else None
         chosen = {"kernels": kernels, "operators": operators, "sources": sources, "buffers": buffers}
         chosen |= {"exclude": exclude, "dtypes": dtypes, "devices": devices, "steps": steps}
-        read = {name: patterns(texts) for name, texts in chosen.items()}
-        ends = not (read["kernels"] or read["operators"] or read["sources"])
-        inputs, returns = (ends if shown is None else shown for shown in (inputs, returns))
-        self._selection = Selection(**read, inputs=inputs, returns=returns)
-        self._selection.wants_step(0)  # a step that cannot be read is refused here, not in the middle of a run
+        self._selection = _selection(chosen, inputs, returns)
         self._calls: WeakKeyDictionary[switch.Loaded, switch.Call] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._mark = ""
@@ -270,6 +266,18 @@ def _level(print: str | None, keeps: bool) -> Level:
     if print is None or (print == "names" and keeps):
         return "stats"
     return next(level for level in LEVELS if level == print)
+
+
+def _selection(
+    chosen: Mapping[str, str | Iterable[str] | None], inputs: bool | None, returns: bool | None
+) -> Selection:
+    """What is watched; a program's ends are left out where calls are chosen and nothing is said of the ends."""
+    read = {name: patterns(texts) for name, texts in chosen.items()}
+    ends = not (read["kernels"] or read["operators"] or read["sources"])
+    inputs, returns = (ends if shown is None else shown for shown in (inputs, returns))
+    selection = Selection(**read, inputs=inputs, returns=returns)
+    selection.wants_step(0)  # a step that cannot be read is refused here, not in the middle of a run
+    return selection
 
 
 def _probes_of(probed: Program, chosen: frozenset[int]) -> frozenset[int]:

@@ -50,17 +50,22 @@ def _is_kernel(name: str) -> bool:
     return name.startswith("cpp_fused")
 
 
+def _in_all_ways(name: str) -> str:
+    """A kernel's name; each way has a name of its own for an operator."""
+    return name if _is_kernel(name) else "extern"
+
+
 @item("1", "level 2 prints every kernel's and every `out=` call's tensors, before and after")
 def every_tensor(way: Way) -> str:
     seen = {
-        (shown.moment, shown.kernel if _is_kernel(shown.kernel) else "extern", name)
+        (shown.moment, _in_all_ways(shown.kernel), name)
         for shown in ran(way.run("transformer", level=2)).shown
         for name in re.findall(BUFFER, shown.label)
     }
     calls = calls_of("transformer")
     assert len(calls) > 20
     wanted = {
-        (moment, call.function if _is_kernel(call.function) else "extern", name)
+        (moment, _in_all_ways(call.function), name)
         for call in calls
         for moment in ("before", "after")
         for name in call.buffers
@@ -116,12 +121,11 @@ def unwritten(way: Way) -> str:
     shown = ran(way.run("three_calls", level=2)).shown
     outs = {call.out for call in calls_of("three_calls")} - {""}
     assert outs
-    before = [each for each in shown if each.moment == "before" and each.label in outs and "mm" in each.kernel]
-    own = [each for each in before if not _read_before(each.label, shown)]
+    at_products = [each for each in shown if each.label in outs and "mm" in each.kernel]
+    own = [each for each in at_products if each.moment == "before" and not _read_before(each.label, shown)]
     printed = [each.label for each in own if "Number of elements" in each.text and "not yet written" not in each.text]
     assert not printed, f"{printed[0]} has values before {own[0].kernel} wrote it"
-    after = [each.label for each in shown if each.moment == "after" and each.label in outs and "mm" in each.kernel]
-    assert set(after) == outs, "the outputs are not shown at all"
+    assert {each.label for each in at_products if each.moment == "after"} == outs, "the outputs are not shown at all"
     assert own, "it is not told that there is an output"
     return own[0].text.split("\n")[1]
 

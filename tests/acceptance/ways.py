@@ -116,7 +116,7 @@ class Written:
 @functools.cache
 def calls_of(program: str) -> tuple[Written, ...]:
     """The launches and ``out=`` calls in the text of plain Inductor's host programs: what there is to be seen."""
-    text = run_in(Path(tempfile.mkdtemp(dir=_scratch())), _cache("source"), program, 0, "", "source").text
+    text = _run("source", program, 0, "", "source").text
     found = re.findall(r"^ +(cpp_fused_\w+|extern_kernels\.\w+)\((.*)\)$", text, re.M)
     return tuple(
         Written(function, frozenset(re.findall(BUFFER, arguments)), "".join(re.findall(r"out=(\w+)", arguments)))

@@ -63,14 +63,21 @@ def _notes(file: Path, rows: Sequence[Sequence[Any]], options: argparse.Namespac
     """Tells on standard error what is not shown."""
     if not options.sql and len(rows) == options.limit:
         print(f"only the first {options.limit} rows are shown; --limit N shows more", file=sys.stderr)
-    with contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
-        dropped = database.execute("SELECT value FROM meta WHERE key = 'dropped'").fetchone()
-    if dropped:
-        print(f"{dropped[0]} records are not in {file}: they came faster than they were written", file=sys.stderr)
+    _, dropped = _answer(file, "SELECT value FROM meta WHERE key = 'dropped'", [])
+    for (count,) in dropped:
+        print(f"{count} records are not in {file}: they came faster than they were written", file=sys.stderr)
 
 
 def _table(file: Path, options: argparse.Namespace) -> tuple[list[str], list[Sequence[Any]]]:
-    query, values = (options.sql, []) if options.sql else _query(options)
+    return _answer(file, *((options.sql, []) if options.sql else _query(options)))
+
+
+def _answer(file: Path, query: str, values: Sequence[Any]) -> tuple[list[str], list[Sequence[Any]]]:
+    """The columns and rows that a query gives.
+
+    Raises:
+        OptionError: the query cannot be answered.
+    """
     try:
         with contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
             answer = database.execute(query, values)

@@ -120,8 +120,6 @@ class Trace:
         """Writes what waits, before it returns."""
         with self._writing, _connected(self.path) as database:
             self._write(database)
-            with database:
-                self._note_dropped(database)
 
     def close(self) -> None:
         """Writes what waits and ends the thread; warns if records were dropped."""
@@ -146,7 +144,7 @@ class Trace:
                     self._write(database)
 
     def _write(self, database: sqlite3.Connection) -> None:
-        while self._waiting:
+        while self._waiting or self._noted != self.dropped:
             batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH))]
             with self._counting:
                 self._count -= sum(seen.count for seen in batch)
